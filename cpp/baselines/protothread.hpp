@@ -1,7 +1,7 @@
 // Protothreads: a task is a function that continues at a label, by a switch over the line number.
-// Written anew from their description; what lies on the stack is lost at each yield, so what a task
-// keeps is in a struct. The models `protothreads` of the microcontroller's benchmarks and of the
-// interleaver's are written with it.
+// The macros are written anew from the description of protothreads. Data on the stack is lost at
+// each yield, so a task keeps its data in a struct. The models `protothreads` of the
+// microcontroller's benchmarks and of the interleaver's are written with these macros.
 #pragma once
 
 #define PT_BEGIN(pt)   \

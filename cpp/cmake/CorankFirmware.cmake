@@ -3,13 +3,14 @@
 get_filename_component(CORANK_MCU_DIR ${CMAKE_CURRENT_LIST_DIR}/../mcu ABSOLUTE CACHE)
 mark_as_advanced(CORANK_MCU_DIR)
 
-# The program that reads the table of frames out of a firmware. An installed package has set it; else it is built from its sources.
+# The program that reads the table of frames out of a firmware. An installed package has set it.
+# Otherwise it is built from its sources.
 set(CORANK_FRAMES cargo run --quiet --manifest-path ${CMAKE_CURRENT_LIST_DIR}/../frames/Cargo.toml --
     CACHE STRING "Reads the table of coroutine frames")
 
 # corank_board_vectors(BOARD VARIABLE)
 #
-# How many device interrupts a board's chip has.
+# Returns the number of device interrupts of a board's chip.
 function(corank_board_vectors board variable)
   set(stm32f405 82)
   set(mps2-an386 32)
@@ -22,9 +23,10 @@ endfunction()
 
 # corank_firmware(NAME BOARD stm32f405|mps2-an386|lm3s6965 SOURCES FILE... [HAL] [VECTORS NUMBER])
 #
-# An executable with start-up code, vector table and linker script of a board; with HAL, the interrupt handlers of "hal/hal.hpp" as well; with VECTORS, the table has so
-# many device interrupts only. It needs no library but the compiler's own. Its build fails if a coroutine's frame
-# is larger than its slot, and says whose.
+# Adds an executable with start-up code, vector table and linker script of a board. With HAL, it
+# also has the interrupt handlers of "hal/hal.hpp". With VECTORS, the table has only that number of
+# device interrupts. It needs no library but the compiler's own. Its build fails if a coroutine's
+# frame is larger than its slot, and names the coroutine.
 function(corank_firmware name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "HAL" "BOARD;VECTORS" "SOURCES")
   corank_board_vectors("${arg_BOARD}" vectors)
@@ -45,14 +47,15 @@ function(corank_firmware name)
   target_compile_options(${name} PRIVATE -g)
   target_link_options(${name} PRIVATE -L${board} -T${arg_BOARD}.ld -Wl,-Map=${name}.map)
   set_target_properties(${name} PROPERTIES SUFFIX .elf LINK_DEPENDS "${board}/${arg_BOARD}.ld;${board}/sections.ld")
-  # Compiler and linker have refused such a frame already, but for GCC's -O0.
+  # Compiler and linker have already refused such a frame, except with GCC's -O0.
   add_custom_command(TARGET ${name} POST_BUILD COMMAND ${CORANK_FRAMES} $<TARGET_FILE:${name}> --check VERBATIM)
 endfunction()
 
 # corank_exact_slots(NAME)
 #
-# Lets NAME's slots be declared with `corank::exact("coroutine")`: its sources are built twice in one build step, once with large slots to learn the sizes,
-# and then with slots that fit. The first build is never run, and takes as much RAM as it likes.
+# Lets NAME's slots be declared with `corank::exact("coroutine")`. Its sources are built twice in
+# one build step: once with large slots to learn the sizes, and then with slots that fit. The first
+# build is never run, so its RAM is not limited.
 function(corank_exact_slots name)
   get_target_property(sources ${name} SOURCES)
   get_target_property(options ${name} COMPILE_OPTIONS)
@@ -90,7 +93,8 @@ endfunction()
 
 # corank_frames_budget(NAME RAM BYTES)
 #
-# Prints the table of frames after each link of NAME, and fails the build if its data takes more RAM than that.
+# Prints the table of frames after each link of NAME, and fails the build if its data takes more
+# than BYTES of RAM.
 function(corank_frames_budget name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "RAM" "")
   add_custom_command(TARGET ${name} POST_BUILD COMMAND ${CORANK_FRAMES} $<TARGET_FILE:${name}> --ram ${arg_RAM} VERBATIM)

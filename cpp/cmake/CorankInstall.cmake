@@ -1,4 +1,5 @@
-# cmake --install: the headers, the package for find_package(), boards and HAL, toolchain files, and the reader of the table of frames.
+# cmake --install: the headers, the package for find_package(), boards and HAL, toolchain files, and
+# the reader of the table of frames.
 include(CMakePackageConfigHelpers)
 
 option(CORANK_INSTALL_FRAMES "Installs corank-frames, which checks the frames of a firmware; it is built by cargo" ON)

@@ -1,4 +1,5 @@
-# CORANK_FREERTOS: the FreeRTOS kernel's sources, with which benchmarks and sample compare. The registry has them in a crate, which cargo fetches.
+# CORANK_FREERTOS: the FreeRTOS kernel's sources, for the comparison in benchmarks and sample. The
+# registry has them in a crate, which cargo fetches.
 set(CORANK_FREERTOS "" CACHE PATH "FreeRTOS-Kernel's sources; found by cargo if empty")
 if(NOT CORANK_FREERTOS)
   execute_process(

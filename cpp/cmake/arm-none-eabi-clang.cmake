@@ -1,4 +1,5 @@
-# Cortex-M4 with clang, which has neither <coroutine> nor any other C++ header for this target: the library brings what it needs. GNU's linker links.
+# Cortex-M4 with clang, which has neither <coroutine> nor any other C++ header for this target. The
+# library brings the declarations that it needs. GNU's linker links.
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR arm)
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)

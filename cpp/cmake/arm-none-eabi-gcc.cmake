@@ -1,4 +1,5 @@
-# Cortex-M4 with Debian's arm-none-eabi GCC. Only the compiler's own headers are used, and only libgcc is linked.
+# Cortex-M4 with Debian's arm-none-eabi GCC. Only the compiler's own headers are used, and only
+# libgcc is linked.
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR arm)
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)

@@ -1,4 +1,5 @@
-# cmake -DOUT=FILE -DFOLDER=FOLDER -P embed.cmake: every trace of the folder as an entry of a C++ array, so that a firmware has them without a file system.
+# cmake -DOUT=FILE -DFOLDER=FOLDER -P embed.cmake: writes every trace of the folder as an entry of a
+# C++ array, so that a firmware has the traces without a file system.
 file(GLOB traces ${FOLDER}/*.trace)
 list(SORT traces)
 set(text "")

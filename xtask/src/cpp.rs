@@ -15,10 +15,10 @@ use std::time::Duration;
 /// The library's folder.
 pub(crate) const HOME: &str = "cpp";
 
-/// No configuration takes longer to build.
+/// Time limit of one step of a build.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Configures and builds one target of a preset (`cpp/CMakePresets.json`); returns the build's
+/// Configures and builds one target of a preset (`cpp/CMakePresets.json`), and returns the build's
 /// folder.
 ///
 /// # Errors
@@ -27,11 +27,13 @@ pub(crate) fn build(preset: &str, target: &str, progress: &mut Progress) -> Resu
     build_in(preset, preset, &[], target, progress)
 }
 
-/// As [`build`], of several presets, two at a time: what one does alone, configuring and linking
-/// and its longest file, the other one's files fill.
+/// Builds one target of several presets as [`build`] does, two at a time.
+///
+/// While one of them configures, links or compiles its longest file, the other one's files use the
+/// processors.
 ///
 /// # Errors
-/// As [`build`], of the first preset that fails; none begins after it.
+/// As [`build`], for the first preset that fails. No other one begins after it.
 pub(crate) fn build_all(
     presets: &[&str],
     target: &str,
@@ -59,7 +61,7 @@ pub(crate) fn build_all(
     Ok(presets.iter().map(|preset| folder_of(preset)).collect())
 }
 
-/// As [`build`], in the folder `target/cpp/NAME`, and with more options for CMake.
+/// Builds as [`build`] does, in the folder `target/cpp/NAME` and with more options for CMake.
 ///
 /// # Errors
 /// As [`build`].
@@ -103,7 +105,8 @@ fn configure_and_build(
     configure
         .arg("-B")
         .arg(folder)
-        // This very program reads the tables of frames, so that cargo need not be asked for it.
+        // This program reads the tables of frames itself, so that CMake need not call cargo for
+        // that.
         .arg(format!("-DCORANK_FRAMES={};frames", frames.display()))
         .args(options)
         .current_dir(repository::path(HOME));
@@ -138,18 +141,23 @@ fn run(command: &Command, say: &mut dyn FnMut(&str)) -> Result<()> {
     Ok(())
 }
 
-/// How much of its clock an instruction takes, for [`qemu`].
+/// The time that an instruction takes on the machine's clock, for [`qemu`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// One nanosecond: the core's timer, at 168 MHz, counts 168 for 1000 instructions.
+    /// One nanosecond.
+    ///
+    /// The core's timer, at 168 MHz, counts 168 for 1000 instructions.
     Counting,
-    /// Eight nanoseconds: more than one tick of the core's timer, so that it can fire at every
-    /// instruction.
+    /// Eight nanoseconds.
+    ///
+    /// This is more than one tick of the core's timer, so that it can fire at every instruction.
     EveryInstruction,
 }
 
-/// The board with this firmware. While the core sleeps its clock jumps to the next interrupt,
-/// rather than follow the host's (`sleep=off`): so every run is the same, however busy the host is.
+/// Returns the command that runs the board with this firmware.
+///
+/// While the core sleeps, its clock jumps to the next interrupt instead of following the host's
+/// (`sleep=off`). So every run is the same, however busy the host is.
 pub(crate) fn qemu(firmware: &Path, pace: Pace) -> Command {
     let shift = match pace {
         Pace::Counting => "shift=0,sleep=off",
@@ -163,17 +171,18 @@ pub(crate) fn qemu(firmware: &Path, pace: Pace) -> Command {
     command
 }
 
-/// A board for the HAL's devices, of those that `corank_firmware()` knows, with this firmware; what
-/// comes in at its serial port.
+/// Returns the command that runs a board with the HAL's devices, with this firmware.
 ///
-/// `lm3s6965` has GPIO, timer, serial port, ADC and I2C; its magnetometer takes the accelerometer's
+/// `board` is one of those in `corank_firmware()`, and `input` is what its serial port receives.
+///
+/// `lm3s6965` has GPIO, timer, serial port, ADC and I2C. Its magnetometer takes the accelerometer's
 /// place on the bus. `mps2-an386` has timer and serial port.
 pub(crate) fn qemu_board(board: &str, firmware: &Path, input: &str) -> Command {
     let machine: &[&str] = match board {
         "lm3s6965" => &["lm3s6965evb", "-device", "lsm303dlhc_mag,address=0x1e"],
         other => &[other],
     };
-    // A pipe rather than a file: QEMU's serial port reads its standard input.
+    // The input is a pipe and not a file, because QEMU's serial port reads its standard input.
     let mut command = Command::new("sh");
     command
         .args(["-c", "printf %s \"$0\" | exec \"$@\"", input])

@@ -16,7 +16,7 @@ pub(crate) fn build(name: &str, progress: &mut Progress) -> Result<PathBuf> {
     build_with(name, &[], &[], progress)
 }
 
-/// As [`build()`], with features, and environment variables that it reads when it is built.
+/// Builds as [`build()`] does, with features, and with environment variables for the build.
 pub(crate) fn build_with(
     name: &str,
     features: &[&str],
@@ -36,9 +36,10 @@ pub(crate) fn build_with(
         .path)
 }
 
-/// The machine with this firmware. Each instruction takes a nanosecond of its clock, so that its
-/// timer counts instructions; while the core sleeps, the clock jumps to the next interrupt (see
-/// [`crate::cpp::qemu`]).
+/// Returns the command that runs the machine with this firmware.
+///
+/// Each instruction takes a nanosecond of its clock, so that its timer counts instructions. While
+/// the core sleeps, the clock jumps to the next interrupt (see [`crate::cpp::qemu`]).
 pub(crate) fn qemu(firmware: &Path) -> Command {
     let mut command = Command::new("qemu-system-arm");
     command.args([

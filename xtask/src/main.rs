@@ -1,8 +1,8 @@
 //! The one command line of the repository: see `cargo xtask --help`.
 //!
-//! Each command has a module of its own. They share [`process`] (running other programs),
-//! [`progress`] (saying how far they are), [`repository`] (where things lie) and [`toolchain`]
-//! (which compiler builds for bare metal).
+//! Each command has a module of its own. The modules share [`process`] (running other programs),
+//! [`progress`] (showing progress), [`repository`] (paths in the repository) and [`toolchain`]
+//! (choosing the compiler for bare metal).
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
@@ -43,7 +43,7 @@ enum Command {
     /// The main job: boots the OS, runs the experiments at a quick setting, shows the results
     /// beside published figures
     Run,
-    /// Every test of every home; the last line is `N passed, N failed`
+    /// Runs every test of every platform; the last line is `N passed, N failed`
     Test(test::Options),
     /// Attacks the system as a hostile program, disk or peer would, for some minutes
     Attack(attack::Options),
@@ -51,8 +51,7 @@ enum Command {
     Experiment(experiment::Options),
     /// Boots the OS, runs one program, ends with the program's exit code
     Os(os::Options),
-    /// Shows where the code lies that a step of experiment B goes through, and how the linker
-    /// scripts name it
+    /// Shows where the code of a step of experiment B lies, and how the linker scripts name it
     OsLayout,
     /// Measures the longest stretches of kernel work without a check for more urgent work
     Limits(os::limits::Options),

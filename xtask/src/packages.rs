@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 
-/// A program that some command needs, and the Debian package that brings it.
+/// A program that some command needs, and the Debian package that contains it.
 pub(crate) struct Tool {
     pub(crate) program: &'static str,
     pub(crate) package: &'static str,
@@ -116,7 +116,7 @@ pub(crate) const TOOLS: &[Tool] = &[
         package: "pkg-config",
         purpose: "finds the libraries of the sensor gateway",
     },
-    // spin hands its model to the C preprocessor under this name.
+    // spin passes its model to the C preprocessor under this name.
     Tool {
         program: "cpp",
         package: "cpp",
@@ -124,7 +124,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     },
 ];
 
-/// Files that compilers need, the Debian packages that bring them, and what they are for.
+/// Files that compilers need, the Debian packages that contain them, and what they are for.
 pub(crate) const FILES: &[(&str, &str, &str)] = &[
     (
         "/usr/include/stdio.h",
@@ -198,8 +198,9 @@ pub(crate) const FILES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The error for a program that is not on this machine: what to type, and the Debian package if we
-/// know it.
+/// Returns the error for a program that is not on this machine.
+///
+/// It has what to type, and the Debian package if that is known.
 pub(crate) fn missing(program: &str) -> anyhow::Error {
     let package = TOOLS
         .iter()

@@ -1,4 +1,4 @@
-//! Running other programs with a time limit, and keeping what they say.
+//! Running other programs with a time limit, and keeping what they print.
 
 use crate::packages;
 use anyhow::{Context, Result, ensure};
@@ -8,7 +8,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-/// Coreutils' program that ends others.
+/// Coreutils' program that ends other programs after a time limit.
 const TIMEOUT: &str = "timeout";
 /// Its exit status when the limit was reached.
 const TIMED_OUT: i32 = 124;
@@ -28,14 +28,16 @@ impl Finished {
         self.status.success()
     }
 
-    /// The [`tail`] of the output.
+    /// Returns the [`tail`] of the output.
     pub(crate) fn tail(&self, lines: usize) -> String {
         tail(&self.output, lines)
     }
 }
 
-/// Returns the end of an output, at most `lines` lines, and what failed before that: the names of
-/// tests, and the panics with what they say. Tests that passed are left out.
+/// Returns the end of an output, at most `lines` lines, and what failed before that.
+///
+/// What failed are the names of tests, and the panics with their messages. Tests that passed are
+/// left out.
 pub(crate) fn tail(output: &str, lines: usize) -> String {
     let is_passed_test = |line: &&str| line.starts_with("test ") && line.ends_with(" ... ok");
     let all: Vec<&str> = output
@@ -57,23 +59,25 @@ pub(crate) fn tail(output: &str, lines: usize) -> String {
         .join("\n")
 }
 
-/// How many lines of a message follow the line that says where a program panicked.
+/// The number of lines of a message behind the line with the place of a panic.
 const PANIC: usize = 3;
 
 /// Finds a program on the search path.
 pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
     let paths = std::env::var_os("PATH")?;
-    // Tools for file systems lie where only root looks by default.
+    // Tools for file systems lie in folders that only root's search path has by default.
     std::env::split_paths(&paths)
         .chain(["/usr/sbin".into(), "/sbin".into()])
         .map(|folder| folder.join(program))
         .find(|candidate| candidate.is_file())
 }
 
-/// Runs a program that gets SIGTERM when its parent ends, however that ends.
+/// The command that runs a program which gets SIGTERM when its parent ends, in whatever way.
 const TIED: [&str; 3] = ["setpriv", "--pdeathsig", "TERM"];
 
-/// Whether this computer's `setpriv` can tie a program to its parent: util-linux's can.
+/// Tests whether this computer's `setpriv` can tie a program to its parent.
+///
+/// That of util-linux can.
 fn can_tie() -> bool {
     static CAN: LazyLock<bool> = LazyLock::new(|| {
         let [program, options @ ..] = TIED;
@@ -82,16 +86,17 @@ fn can_tie() -> bool {
     *CAN
 }
 
-/// The same command under coreutils' `timeout`, which ends the whole process group: cargo's
-/// children would outlive cargo. It ends as well when the thread ends that starts it, so also when
-/// this program is ended by a signal. Without util-linux the command outlives this program up to
-/// its limit.
+/// Returns the same command under coreutils' `timeout`, which ends the whole process group.
 ///
-/// `foreground`: the command stays in the terminal's foreground group, so that it can read from the
-/// terminal and gets Ctrl-C; then only the command itself is ended.
+/// Otherwise cargo's children would outlive cargo. The command also ends when the thread ends that
+/// starts it, so also when a signal ends this program. Without util-linux the command outlives this
+/// program, at most up to its limit.
+///
+/// With `foreground`, the command stays in the terminal's foreground group, so that it can read
+/// from the terminal and gets Ctrl-C. Then only the command itself is ended.
 ///
 /// # Errors
-/// When the program is not on this machine: with what to type.
+/// When the program is not on this machine. The message has what to type.
 pub(crate) fn limited(command: &Command, limit: Duration, foreground: bool) -> Result<Command> {
     let program = command.get_program().to_string_lossy();
     if !program.contains('/') && find(&program).is_none() {
@@ -125,8 +130,9 @@ pub(crate) fn limited(command: &Command, limit: Duration, foreground: bool) -> R
     Ok(wrapped)
 }
 
-/// Runs `command` to its end or until `limit`; `each_line` sees every line as it comes. Nothing is
-/// read from the terminal.
+/// Runs `command` to its end or until `limit`.
+///
+/// `each_line` gets every line as it comes. The command cannot read from the terminal.
 pub(crate) fn capture(
     command: &Command,
     limit: Duration,
@@ -163,10 +169,10 @@ pub(crate) fn capture(
     })
 }
 
-/// As [`capture`], of a command that has to succeed.
+/// Runs a command that has to succeed, as [`capture`] does.
 ///
 /// # Errors
-/// When it fails, too: with the end of what it printed.
+/// As [`capture`], and when the command fails. The message has the end of what it printed.
 pub(crate) fn succeed(
     command: &Command,
     limit: Duration,
@@ -182,14 +188,16 @@ pub(crate) fn succeed(
     Ok(finished)
 }
 
-/// Whether an exit status of `timeout` means that the limit was reached, rather than that the
-/// program chose that status.
+/// Tests whether an exit status of `timeout` means that the limit was reached.
+///
+/// Otherwise the program itself chose that status.
 pub(crate) fn timed_out(code: Option<i32>, took: Duration, limit: Duration) -> bool {
     matches!(code, Some(TIMED_OUT | KILLED) | None) && took >= limit
 }
 
-/// Runs a short command and returns its standard output, or `None` when it can't be started or
-/// fails.
+/// Runs a short command and returns its standard output.
+///
+/// Returns `None` when it can't be started or fails.
 pub(crate) fn answer(program: impl AsRef<OsStr>, args: &[&str]) -> Option<String> {
     let output = Command::new(program)
         .args(args)
@@ -203,7 +211,7 @@ pub(crate) fn answer(program: impl AsRef<OsStr>, args: &[&str]) -> Option<String
         .then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
 }
 
-/// The command as one would type it, without the `timeout` around it.
+/// Returns the command as a user would type it, without the `timeout` around it.
 pub(crate) fn describe(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<String> = words

@@ -1,13 +1,15 @@
-//! How far a long job is: a bar on a terminal, plain lines elsewhere.
+//! The progress of a long job: a bar on a terminal, plain lines elsewhere.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// At most one plain line per this interval, so that a log stays readable.
+/// The least time between two plain lines, so that a log stays readable.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The progress of one job. A clone shows in the same place.
+/// The progress of one job.
+///
+/// A clone shows in the same place.
 #[derive(Clone)]
 pub(crate) struct Progress {
     title: String,
@@ -18,7 +20,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A job whose length is not known: a spinner with the last message.
+    /// Shows a job of unknown length: a spinner with the last message.
     pub(crate) fn spinner(title: &str) -> Self {
         let bar = Self::on_terminal().then(|| {
             let style =
@@ -43,7 +45,7 @@ impl Progress {
         std::io::stderr().is_terminal()
     }
 
-    /// From now on the length is known: a bar.
+    /// Shows a bar from now on, because the length is known.
     pub(crate) fn set_total(&mut self, total: u64) {
         self.total = Some(total);
         if let Some(bar) = &self.bar {
@@ -56,7 +58,7 @@ impl Progress {
         }
     }
 
-    /// One more step is done.
+    /// Counts one more finished step.
     pub(crate) fn step(&mut self, message: &str) {
         self.done += 1;
         if let Some(bar) = &self.bar {
@@ -65,7 +67,7 @@ impl Progress {
         self.say(message);
     }
 
-    /// Shows what is going on; on a terminal at once, elsewhere now and then.
+    /// Shows the current activity, on a terminal at once, elsewhere once an interval at most.
     pub(crate) fn say(&mut self, message: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(message.to_string());

@@ -3,7 +3,7 @@
 use crate::repository;
 use anyhow::{Context as _, Result};
 
-/// The published crates, each behind those that it depends on.
+/// The published crates, each behind its dependencies.
 pub(crate) const CRATES: [&str; 5] = [
     "corank",
     "corank-domain",
@@ -12,7 +12,7 @@ pub(crate) const CRATES: [&str; 5] = [
     "corank-top",
 ];
 
-/// The oldest compiler that the published crates promise to build with.
+/// Returns the oldest compiler that the published crates promise to build with.
 pub(crate) fn oldest_compiler() -> Result<String> {
     let manifest: toml::Table = std::fs::read_to_string(repository::path("Cargo.toml"))?.parse()?;
     let stated = &manifest["workspace"]["package"]["rust-version"];

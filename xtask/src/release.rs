@@ -1,7 +1,7 @@
 //! `cargo xtask release`: one version in all places, and everything that a release must pass.
 //!
-//! The version is that of the workspace in `Cargo.toml`. Formats that cannot read it repeat it:
-//! `--set` writes it there, and a test compares them.
+//! The version is that of the workspace in `Cargo.toml`. Other files repeat it if their formats
+//! cannot read it. `--set` writes it there, and a test compares them.
 
 use crate::process;
 use crate::published::CRATES;
@@ -12,10 +12,10 @@ use clap::Args;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-/// The stages of the tests that a release runs again: what users depend on.
+/// The stages of the tests that a release runs again, because users depend on what they test.
 const STAGES: [&str; 2] = ["publish", "cpp-package"];
 
-/// The longest that a comparison with the last release takes.
+/// Time limit of a comparison with the last release.
 const SEMVER_LIMIT: Duration = Duration::from_secs(1200);
 
 /// What `cargo xtask release` takes.
@@ -29,14 +29,16 @@ pub(crate) struct Options {
     set: Option<String>,
 }
 
-/// A place where the version stands: a file, and the text around the version.
+/// A place of the version: a file, and the text around the version.
 struct Place {
     file: &'static str,
     before: &'static str,
     after: &'static str,
 }
 
-/// The first one is where the version is read from.
+/// All places of the version.
+///
+/// The version is read from the first one.
 const PLACES: [Place; 7] = [
     Place {
         file: "Cargo.toml",
@@ -76,7 +78,7 @@ const PLACES: [Place; 7] = [
 ];
 
 impl Place {
-    /// The text of the file before the version, the version, and the rest.
+    /// Returns the text of the file before the version, the version, and the rest.
     fn split<'a>(&self, text: &'a str) -> Result<(&'a str, &'a str, &'a str)> {
         let parts = text.split_once(self.before).and_then(|(head, tail)| {
             let length = tail.find(self.after)?;
@@ -99,7 +101,7 @@ impl Place {
     }
 }
 
-/// Checks a release; without `--dry-run`, marks it in git as well.
+/// Checks a release, and without `--dry-run` marks it in git.
 ///
 /// # Errors
 /// If something that a release needs is missing. The message says what to do.
@@ -206,7 +208,7 @@ fn git(arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim().to_string())
 }
 
-/// The last release that this commit comes after, if there was one.
+/// Returns the tag of the last release before this commit, if there was one.
 fn last_tag() -> Option<String> {
     git(&["describe", "--tags", "--abbrev=0", "--match", "v[0-9]*"]).ok()
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask report`: one page from the results of the last runs, and what the documentation
-//! says of them.
+//! `cargo xtask report`: one page from the results of the last runs, and the passages of the
+//! documentation about them.
 
 use crate::experiment::Name;
 use crate::repository;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 /// What `cargo xtask report` takes.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Writes the figures of full runs into the documentation as well
+    /// Also writes the figures of full runs into the documentation
     #[arg(long)]
     docs: bool,
 }
@@ -29,7 +29,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Every result that is there.
+/// Returns every result that is there.
 fn documents() -> Result<Vec<Document>> {
     let files = Name::value_variants()
         .iter()
@@ -40,7 +40,7 @@ fn documents() -> Result<Vec<Document>> {
         .collect()
 }
 
-/// Writes what the documentation says of each result of a full run, and which pages it has changed.
+/// Writes the documentation's passages about results of full runs, and prints which pages changed.
 fn write_documentation() -> Result<()> {
     for document in documents()? {
         if document.quick() {
@@ -65,13 +65,13 @@ fn write_documentation() -> Result<()> {
     Ok(())
 }
 
-/// Writes the page from every result that is there, and beside it each figure as a file.
+/// Writes the page from every result that is there, and each figure as a file beside it.
 pub(crate) fn write() -> Result<PathBuf> {
     let documents = documents()?;
     if documents.is_empty() {
         bail!("there are no results yet; `cargo xtask run` or `cargo xtask experiment` makes some");
     }
-    // A figure of an earlier result would look like one of this.
+    // Otherwise a figure of an earlier result would pass for one of this result.
     let figures = repository::report_folder().join("figures");
     if figures.exists() {
         std::fs::remove_dir_all(&figures)

@@ -1,9 +1,9 @@
-//! Where things lie in the repository.
+//! Paths in the repository.
 
 use crate::process;
 use std::path::{Path, PathBuf};
 
-/// The repository's root folder.
+/// Returns the repository's root folder.
 pub(crate) fn root() -> &'static Path {
     // This crate lies directly below the root, and `cargo xtask` always builds it where it lies.
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -11,23 +11,24 @@ pub(crate) fn root() -> &'static Path {
         .expect("xtask/ lies in the repository's root")
 }
 
-/// A path inside the repository, from its root.
+/// Returns the full path of a path from the repository's root.
 pub(crate) fn path(inside: impl AsRef<Path>) -> PathBuf {
     root().join(inside)
 }
 
-/// Where `cargo xtask report` writes its page.
+/// Returns the folder to which `cargo xtask report` writes its page.
 pub(crate) fn report_folder() -> PathBuf {
     path("target/report")
 }
 
-/// Where the last run of each experiment is kept, as `NAME.json`.
+/// Returns the folder that keeps the last run of each experiment, as `NAME.json`.
 pub(crate) fn data_folder() -> PathBuf {
     path("target/report/data")
 }
 
-/// The commit that is checked out, with `+` behind it if files differ from it; `unknown` outside a
-/// git checkout.
+/// Returns the commit that is checked out, with `+` behind it if files differ from it.
+///
+/// Returns `unknown` outside a git checkout.
 pub(crate) fn commit() -> String {
     let root = root();
     let root = root.to_string_lossy();

@@ -7,8 +7,9 @@ use corank_report::document::Document;
 use corank_report::{experiments, verdict};
 use std::process::ExitCode;
 
-/// Sets up, runs the operating system's experiments at a quick setting, shows the results beside
-/// published figures, writes the report.
+/// Sets up, runs the operating system's experiments at a quick setting, and shows the results.
+///
+/// The results stand beside published figures. Then it writes the report.
 pub(crate) fn run() -> Result<ExitCode> {
     setup::run()?;
     let mut verdicts = Vec::new();

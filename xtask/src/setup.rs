@@ -1,8 +1,8 @@
 //! Installing what is missing on this machine.
 //!
 //! Everything that is there already is left alone, so that the command costs little when nothing is
-//! missing, and `run` and `test` begin with it. What can't be installed ends in one message with
-//! the command to type.
+//! missing. Therefore `run` and `test` begin with it. Whatever can't be installed ends in one
+//! message with the command to type.
 
 use crate::packages::{FILES, TOOLS};
 use crate::process;
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// How long rustup may take to reach its servers and fetch two targets.
+/// The time limit for rustup to reach its servers and fetch two targets.
 const RUSTUP_SECONDS: &str = "180";
 
 /// Installs what is missing and says what it does.
@@ -34,7 +34,7 @@ pub(crate) fn run() -> Result<()> {
     verify()
 }
 
-/// The packages whose programs are not there, each with what it is for.
+/// Returns the packages of missing programs and files, each with what it is for.
 fn missing_packages() -> Vec<(&'static str, &'static str)> {
     let mut missing: Vec<_> = TOOLS
         .iter()
@@ -46,7 +46,9 @@ fn missing_packages() -> Vec<(&'static str, &'static str)> {
     missing
 }
 
-/// Clippy and rustfmt come with rustup's default profile; a minimal one lacks them.
+/// Adds clippy and rustfmt if they are missing.
+///
+/// They come with rustup's default profile, but not with a minimal one.
 fn rustup_components() -> Result<()> {
     for (subcommand, component) in [("clippy", "clippy"), ("fmt", "rustfmt")] {
         if process::answer("cargo", &[subcommand, "--version"]).is_some() {
@@ -63,7 +65,7 @@ fn rustup_components() -> Result<()> {
     Ok(())
 }
 
-/// Lets rustup add the bare-metal targets; says whether they are there afterwards.
+/// Lets rustup add the bare-metal targets, and returns whether they are there afterwards.
 fn rustup_targets() -> bool {
     if toolchain::chosen() == Some(BareMetal::Debian) || process::find("rustup").is_none() {
         return false;
@@ -136,7 +138,7 @@ fn install(packages: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// How packages can be installed here.
+/// The right by which packages can be installed here.
 enum Privilege {
     Root,
     Sudo,
@@ -153,7 +155,7 @@ fn privilege() -> Privilege {
     }
 }
 
-/// Looks again: a package may lack what we expect of it.
+/// Checks again, because a package may lack what is expected of it.
 fn verify() -> Result<()> {
     if let Some((package, purpose)) = missing_packages().first() {
         bail!("{package} ({purpose}) is still missing after installation");

@@ -1,8 +1,7 @@
-//! Which compiler builds for machines without an operating system.
+//! The choice of the compiler for machines without an operating system.
 //!
-//! With rustup's servers in reach, rustup's own toolchain and its ready-made targets are the plain
-//! way. Without them, Debian's `rustc-web` builds the standard library from the sources in
-//! `rust-web-src`.
+//! If rustup's servers can be reached, rustup's own toolchain and its ready-made targets are used.
+//! Otherwise Debian's `rustc-web` builds the standard library from the sources in `rust-web-src`.
 
 use crate::process;
 use anyhow::{Result, bail};
@@ -18,14 +17,15 @@ pub(crate) const DEBIAN_PACKAGES: &[&str] = &[
     "lld-19",
 ];
 
-/// The oldest of Debian's compilers that builds this repository (edition 2024 and the APIs in use):
-/// (major, minor).
+/// The oldest of Debian's compilers that builds this repository, as (major, minor).
+///
+/// It has edition 2024 and the APIs in use.
 const OLDEST: (u32, u32) = (1, 90);
 
-/// Set to `rustup` or `debian` to override the choice.
+/// The environment variable that overrides the choice, by `rustup` or `debian`.
 const OVERRIDE: &str = "CORANK_BARE_METAL";
 
-/// A machine without an operating system that we build for.
+/// A machine without an operating system, as a target of builds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Target {
     /// RISC-V, 64 bits: the operating system.
@@ -37,7 +37,7 @@ pub(crate) enum Target {
 impl Target {
     pub(crate) const ALL: [Target; 2] = [Target::RiscV, Target::CortexM4];
 
-    /// The compiler's name of the target.
+    /// Returns the compiler's name of the target.
     pub(crate) fn triple(self) -> &'static str {
         match self {
             Target::RiscV => "riscv64gc-unknown-none-elf",
@@ -45,7 +45,7 @@ impl Target {
         }
     }
 
-    /// What of the standard library has to be built where it is not ready-made.
+    /// Returns the parts of the standard library to build if they are not ready-made.
     fn standard_library(self) -> &'static str {
         match self {
             Target::RiscV => "core,alloc,compiler_builtins",
@@ -59,12 +59,13 @@ impl Target {
 pub(crate) enum BareMetal {
     /// The toolchain that runs this command line, with targets that rustup installed.
     Rustup,
-    /// Debian's compiler, standard library built from source.
+    /// Debian's compiler, with the standard library built from source.
     Debian,
 }
 
 impl BareMetal {
-    /// The toolchain that is ready to use on this machine, if any: rustup's before Debian's.
+    /// Returns the toolchain that is ready to use on this machine, if any: rustup's before
+    /// Debian's.
     pub(crate) fn ready() -> Option<Self> {
         let chosen = chosen();
         if chosen != Some(BareMetal::Debian) && rustup_has_targets() {
@@ -76,7 +77,7 @@ impl BareMetal {
         }
     }
 
-    /// As [`ready`](Self::ready), with an error that says what to type.
+    /// Returns the toolchain as [`ready`](Self::ready) does, or an error that says what to type.
     pub(crate) fn require() -> Result<Self> {
         match Self::ready() {
             Some(toolchain) => Ok(toolchain),
@@ -86,7 +87,9 @@ impl BareMetal {
         }
     }
 
-    /// `cargo SUBCOMMAND` for `target`; the caller adds folder and arguments.
+    /// Returns `cargo SUBCOMMAND` for `target`.
+    ///
+    /// The caller adds folder and arguments.
     pub(crate) fn cargo(self, target: Target, subcommand: &str) -> Command {
         let mut command = match self {
             BareMetal::Rustup => host_cargo(),
@@ -106,14 +109,15 @@ impl BareMetal {
         command.arg(subcommand).args(["--target", target.triple()]);
         if self == BareMetal::Debian {
             command.arg(format!("-Zbuild-std={}", target.standard_library()));
-            // `memcpy` and its kin: there is no C library to take them from.
+            // This adds `memcpy` and the like, because there is no C library to take them from.
             command.arg("-Zbuild-std-features=compiler-builtins-mem");
         }
         command
     }
 
-    /// The linker that comes with this toolchain. It overrides what a workspace's own configuration
-    /// names.
+    /// Returns the linker that comes with this toolchain.
+    ///
+    /// It overrides the one in a workspace's own configuration.
     fn linker(self) -> &'static str {
         match self {
             BareMetal::Rustup => "rust-lld",
@@ -121,7 +125,7 @@ impl BareMetal {
         }
     }
 
-    /// For messages.
+    /// Returns the toolchain's name for messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             BareMetal::Rustup => "rustup's toolchain",
@@ -130,12 +134,12 @@ impl BareMetal {
     }
 }
 
-/// Cargo of the toolchain that runs this command line.
+/// Returns cargo of the toolchain that runs this command line.
 pub(crate) fn host_cargo() -> Command {
     Command::new("cargo")
 }
 
-/// The choice that the user made by the environment, if any.
+/// Returns the choice that the user made by the environment, if any.
 pub(crate) fn chosen() -> Option<BareMetal> {
     match std::env::var(OVERRIDE).ok()?.as_str() {
         "rustup" => Some(BareMetal::Rustup),
@@ -144,7 +148,7 @@ pub(crate) fn chosen() -> Option<BareMetal> {
     }
 }
 
-/// Whether rustup has installed all our targets for the toolchain in use.
+/// Tests whether rustup has installed all targets for the toolchain in use.
 pub(crate) fn rustup_has_targets() -> bool {
     let installed =
         process::answer("rustup", &["target", "list", "--installed"]).unwrap_or_default();
@@ -153,7 +157,8 @@ pub(crate) fn rustup_has_targets() -> bool {
         .all(|target| installed.lines().any(|line| line.trim() == target.triple()))
 }
 
-/// Whether Debian's compiler, its lints, its sources and the linker are there, and new enough.
+/// Tests whether Debian's compiler, its lints, its sources and the linker are there, and new
+/// enough.
 pub(crate) fn debian_is_complete() -> bool {
     let version = process::answer("/usr/bin/rustc", &["--version"]).unwrap_or_default();
     minor_version(&version).is_some_and(|version| version >= OLDEST)
@@ -163,13 +168,15 @@ pub(crate) fn debian_is_complete() -> bool {
         && process::find("ld.lld-19").is_some()
 }
 
-/// Major and minor version from `rustc 1.96.0 (…)`.
+/// Parses major and minor version from `rustc 1.96.0 (…)`.
 fn minor_version(text: &str) -> Option<(u32, u32)> {
     let mut parts = text.split_whitespace().nth(1)?.split('.');
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// `cargo clippy` finds its driver beside `cargo-clippy` on the path: rustup's proxies must not
+/// Returns a search path with `/usr/bin` first.
+///
+/// `cargo clippy` finds its driver beside `cargo-clippy` on the path, so rustup's proxies must not
 /// come first.
 fn path_with_usr_bin_first() -> String {
     format!("/usr/bin:{}", std::env::var("PATH").unwrap_or_default())

@@ -1,12 +1,12 @@
-// What the algorithms do with a row. Included twice, into two namespaces: as the compiler optimises
-// by default, and for the very machine.
+// The work of the algorithms on a row. This file is included twice, into two namespaces: once as
+// the compiler optimises by default, and once for the very machine.
 #include <cstddef>
 #include <cstdint>
 
 namespace CORANK_KERNELS {
 
-// Sums of products: wide enough that nothing is lost. The thesis's fixed point: 2^13 and 2^26
-// are 1.
+// Defines the type for a sum of products, wide enough that nothing is lost. In the thesis's fixed
+// point, 2^13 and 2^26 are 1.
 template <class T>
 struct number;
 template <>
@@ -47,10 +47,10 @@ constexpr T scaled(typename number<T>::sum product) {
     return product;
 }
 
-// Not inlined: all models run the same machine code for a row, or what the compiler makes of each
-// copy would decide between them.
+// Not inlined, so that all models run the same machine code for a row. Otherwise the compiler's
+// result for each copy would decide between the models.
 
-// Support vector machine: on which side of the plane the row is.
+// Support vector machine: returns the side of the plane on which the row lies.
 template <class T>
 [[gnu::noinline]] bool svm(const T* row, size_t columns, const T* weights) {
   typename number<T>::sum total = 0;
@@ -70,7 +70,7 @@ template <class T>
     out[column] = scaled<T>(static_cast<typename number<T>::sum>(row[column] - mean) * factor);
 }
 
-// A 3x3 kernel over a row and its neighbours; the outermost columns are left as they are.
+// A 3x3 kernel over a row and its neighbours. The outermost columns are left as they are.
 template <class T>
 [[gnu::noinline]] void cnn(const T* above, const T* row, const T* below, size_t columns,
                            T* __restrict out) {

@@ -1,4 +1,4 @@
-// Lookups of keys by chance: in the B+ tree, beside absl::btree_map, and in the hash table.
+// Lookups of random keys: in the B+ tree, beside absl::btree_map, and in the hash table.
 #include "measure.hpp"
 #include "protothread.hpp"
 
@@ -19,7 +19,7 @@ using found = const uint64_t*;
 
 constexpr size_t most_lookups = 200'000;
 
-// Half of the keys that are looked for are there.
+// Returns random keys to look up. Half of them exist.
 std::vector<uint64_t> keys_by_chance(size_t keys) {
   std::vector<uint64_t> wanted(std::min(most_lookups, 2 * keys));
   std::mt19937_64 chance(1);
@@ -27,7 +27,7 @@ std::vector<uint64_t> keys_by_chance(size_t keys) {
   return wanted;
 }
 
-// All models write what they find into one array, as `multi_get` does.
+// The keys and values of a pass. All models write the values into one array, as `multi_get` does.
 struct batch {
   explicit batch(std::vector<uint64_t> wanted) : keys(std::move(wanted)), values(keys.size()) {}
   std::vector<uint64_t> keys;
@@ -90,7 +90,7 @@ void protothreads(const tree& in, batch& all, size_t width, size_t levels) {
       });
 }
 
-// A group of lookups goes down level by level (group prefetching): all are equally deep.
+// Descends a group of lookups level by level (group prefetching). All lookups are equally deep.
 void by_hand(const tree& in, batch& all, size_t width, size_t levels) {
   tree::cursor group[corank::most_lanes];
   for (size_t from = 0; from < all.keys.size(); from += width) {
@@ -160,7 +160,7 @@ void tree_lookups(size_t bytes) {
 void table_lookups(size_t bytes) {
   if (spent({"hash-lookup", "u64", "scattered", bytes, 0, 0})) return;
   table in;
-  // The largest table of no more than this size, as full as it gets before it grows.
+  // The largest table of at most this size, as full as it gets before it grows.
   const size_t keys = bytes / 24 * 3 / 4;
   in.reserve(keys / 2);
   const size_t count = std::max<size_t>(in.bytes() / 24 * 5 / 8, 8);

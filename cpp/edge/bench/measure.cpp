@@ -83,8 +83,9 @@ void print(const point& at, const model& of, double value, int run) {
   std::printf("}\n");
 }
 
-// The processor's time for so many passes: what others on the machine do costs none of it (the
-// thesis counts the process's cycles, section 4.3.3.1). Of two threads the time that passes.
+// Returns the time of `passes` passes on the processor, which excludes the time of other programs.
+// (The thesis counts the process's cycles, section 4.3.3.1.) For two threads, it returns the
+// elapsed time.
 double nanoseconds(const model& of, size_t passes) {
   const clockid_t clock = of.name == "threads-2" ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID;
   const auto now = [&] {
@@ -101,14 +102,14 @@ double nanoseconds(const model& of, size_t passes) {
 
 void compare(const point& at, const std::vector<model>& models,
              const std::function<uint64_t()>& result) {
-  // A pass over little data is repeated, so that the clock's own time doesn't count.
+  // A pass over little data is repeated, so that the clock's own time does not count.
   constexpr double shortest = 1e6;
   models[0].pass();
   const uint64_t expected = result();
   if (spent(at)) return;
   const double once = nanoseconds(models[0], 1);
   const auto repeated = static_cast<size_t>(std::clamp(shortest / once, 1.0, 1e5));
-  // What one run of all models takes.
+  // The time of one run of all models.
   double round = 0;
   for (const model& each : models) {
     round += static_cast<double>(repeated) * nanoseconds(each, 1);
@@ -127,8 +128,8 @@ void compare(const point& at, const std::vector<model>& models,
       const double time = nanoseconds(each, repeated);
       print(at, each, time / static_cast<double>(repeated), run);
     }
-  // The first two, the sequential code and the automatic width, differ by little where they should:
-  // they are compared more often, and who is first changes.
+  // The first two models are the sequential code and the automatic width, which differ by little
+  // where they should. They are compared more often, in alternating order.
   const model pair[] = {models[0], models[1]};
   const double both =
       static_cast<double>(repeated) * (nanoseconds(pair[0], 1) + nanoseconds(pair[1], 1));
@@ -154,7 +155,7 @@ struct second_thread::state {
   std::thread thread;
 };
 
-// Turn 0: nothing to do; 1: there is work; 2: the end.
+// Turn 0: no work. Turn 1: work to do. Turn 2: the end.
 second_thread::second_thread() : state_(new state) {
   state_->thread = std::thread([at = state_] {
     for (;;) {

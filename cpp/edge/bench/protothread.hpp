@@ -1,4 +1,4 @@
-// Running protothreads in turn.
+// Runs protothreads in turn.
 #pragma once
 
 #include "../../baselines/protothread.hpp"
@@ -7,8 +7,8 @@
 
 namespace bench {
 
-// Runs `Width` protothreads in turn. `begin(thread)` gives one its next item, false if there is
-// none; `step(thread)` goes on until it yields, true at its end.
+// Runs `width` protothreads in turn. `begin(thread)` gives one its next item, or returns false if
+// there is none. `step(thread)` runs one until it yields, and returns true at its end.
 template <class Thread, class Begin, class Step>
 void run_protothreads(size_t width, Begin begin, Step step) {
   Thread threads[64]{};

@@ -34,14 +34,14 @@ const char* name_of<double>() {
   return "f64";
 }
 
-// Small whole numbers of each type: sums of products are exact, in whatever order they are added
-// up.
+// Returns a small whole number of each type. Sums of products are then exact in any order.
 template <class T>
 T element(size_t at) {
   return static_cast<T>(static_cast<int>(mix(at, 7) >> 40 & 255) - 128);
 }
 
-// So that a row of whole lines begins with one, wherever the heap has room.
+// An allocator of whole cache lines. A row of whole lines then begins with one, wherever the heap
+// has room.
 template <class T>
 struct in_whole_lines {
   using value_type = T;
@@ -57,8 +57,8 @@ struct in_whole_lines {
   bool operator==(const in_whole_lines&) const = default;
 };
 
-// A matrix whose rows are in memory in order or scattered, and one of the same layout for what
-// comes of it.
+// A matrix whose rows lie in memory in order or scattered, and one of the same layout for the
+// results.
 template <class T>
 struct matrix {
   matrix(size_t bytes, size_t row_columns, const std::string& layout, bool with_output)
@@ -80,9 +80,9 @@ struct matrix {
   std::vector<T*> out;
 };
 
-// An algorithm is `work(row)`, by the row's number, for rows from `first()` up to `behind()`;
-// `ask(row)` names the memory that it reads and no row before it has read. What it writes depends
-// on the row alone, so the rows' order does not matter.
+// An algorithm is `work(row)`, by the row's number, for rows from `first()` up to `behind()`.
+// `ask(row)` returns the memory that the row reads and that no row before it has read. The result
+// of a row depends on the row alone, so the order of the rows does not matter.
 template <class T>
 struct svm {
   static constexpr const char* name = "svm";
@@ -153,7 +153,7 @@ struct models {
     }
   }
 
-  // As for_each_row of the library has it, but by the row's number; or without asking.
+  // As the library's for_each_row, but by the row's number, or without prefetching.
   static corank::strand<> only_in_turn(corank::lane&, const models* self,
                                        corank::detail::supply& left, size_t count) {
     for (; count > 0; --count) {
@@ -205,7 +205,7 @@ struct models {
         [&](thread& self) { return go_on(self); });
   }
 
-  // Asks for a group of rows, then works on them (group prefetching).
+  // Prefetches a group of rows, then works on them (group prefetching).
   void by_hand(size_t width) const {
     for (size_t from = of.first(); from < of.behind(); from += width) {
       const size_t to = std::min(from + width, of.behind());
@@ -220,7 +220,7 @@ struct models {
   }
 };
 
-// Something that depends on every result, which is wiped.
+// Returns a number that depends on every result, and wipes the results.
 template <class Results>
 uint64_t result_of(Results& results) {
   return mix_all(results, [](auto& each) {

@@ -26,8 +26,8 @@ struct models {
 
   [[nodiscard]] part whole() const { return {of.parts()[0].first, nullptr}; }
 
-  // The library's own plain form: the same machine code, or what a compiler makes of two copies
-  // would decide.
+  // The library's own plain form, so that both run the same machine code. Otherwise the compiler's
+  // result for two copies would decide.
   [[nodiscard]] uint64_t sequential(const part& leaves) const {
     return tree<LeafBytes>::fold_part(leaves, uint64_t{0}, add);
   }
@@ -97,8 +97,8 @@ struct models {
     return total;
   }
 
-  // Several chains at once, written by hand: an array of places in them (asynchronous memory access
-  // chaining).
+  // Follows several chains at once, written by hand. An array contains the position in each
+  // (asynchronous memory access chaining).
   [[nodiscard]] uint64_t by_hand(size_t width) const {
     const std::vector<part> parts = of.parts();
     part at[corank::most_lanes];

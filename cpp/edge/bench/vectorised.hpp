@@ -1,5 +1,5 @@
-// The models `vectorised`: compiled for the very machine. Everything here is data and loops:
-// nothing that the linker could give to other files.
+// The models `vectorised`, compiled for the very machine. Everything here is data and loops, so the
+// linker can give nothing of it to other files.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct raw_leaf {
 template <size_t LeafBytes>
 uint64_t vectorised_scan(const void* first);
 
-// A pass over rows: see rows.cpp. `in` are the rows, `out` where a row's result goes.
+// A pass over rows; see rows.cpp. `in` are the rows, and `out` is for their results.
 template <class T>
 void vectorised_svm(const T* const* in, size_t rows, size_t columns, const T* weights,
                     uint8_t* out);

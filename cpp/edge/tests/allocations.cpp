@@ -31,7 +31,7 @@ void operator delete(void* memory) noexcept { release(memory); }
 void operator delete(void* memory, size_t) noexcept { release(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { release(memory); }
 void operator delete(void* memory, size_t, std::align_val_t) noexcept { release(memory); }
-// Those of arrays would lead to the ones above, but under sanitizers they have a way of their own.
+// By default, the operators for arrays call those above. Sanitizers replace them by their own.
 void* operator new[](size_t bytes) { return operator new(bytes); }
 void* operator new[](size_t bytes, std::align_val_t alignment) {
   return operator new(bytes, alignment);

@@ -1,4 +1,4 @@
-// The tree: the same as the standard library's map, whatever the width.
+// The tree behaves as the standard library's map, whatever the width.
 #include "allocations.hpp"
 #include "containers.hpp"
 
@@ -56,7 +56,8 @@ TEST(btree, is_like_a_map) {
 
 namespace {
 
-// Keys at both ends of what the type holds: what pads a node's keys must not be taken for one.
+// Tests keys at both ends of the type's range. The padding of a node's keys must not be taken for a
+// key.
 template <class Key, size_t Bytes>
 void is_like_a_map_at_the_ends() {
   std::mt19937 chance(8);
@@ -82,7 +83,7 @@ TEST(btree, holds_the_least_and_the_greatest_key) {
   is_like_a_map_at_the_ends<int64_t, 64>();
   is_like_a_map_at_the_ends<uint32_t, 64>();
   is_like_a_map_at_the_ends<int8_t, 64>();
-  // More keys in a node than are compared at once; and no whole numbers.
+  // More keys in a node than are compared at once, and a type that is not an integer.
   is_like_a_map_at_the_ends<uint16_t, 512>();
   is_like_a_map_at_the_ends<double, 128>();
 }
@@ -128,8 +129,8 @@ TEST(btree, a_fold_goes_through_all_in_order) {
     small_tree tree;
     for (int key = count; key > 0; --key) tree.insert(key, 2 * key);
     for (const size_t width : widths) {
-      // Not the same from right to left: the last key of each part, and how often a key was not
-      // above the one before.
+      // A state that depends on the direction: the last key of each part, and how often a key was
+      // not above the one before.
       struct state {
         int last, wrong;
         long sum;
@@ -184,7 +185,7 @@ TEST(btree, is_filled_in_any_order_of_memory) {
     tree.fill(pairs, [&](size_t at) { return places[at]; });
     EXPECT_EQ(tree.size(), count);
     EXPECT_EQ(all_of(tree), pairs);
-    // And grows on.
+    // The tree continues to grow.
     std::map<int, int> map(pairs.begin(), pairs.end());
     for (int time = 0; time < 3000; ++time) {
       const int key = static_cast<int>(chance() % 100'000);

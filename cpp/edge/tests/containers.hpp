@@ -1,4 +1,4 @@
-// What the tests of the containers share.
+// The common part of the tests of containers.
 #pragma once
 
 #include <corank/interleave/options.hpp>
@@ -12,8 +12,8 @@ namespace test {
 
 inline const std::vector<size_t> widths{corank::automatic, 1, 2, 7, 32};
 
-// Inserts, removes and looks up keys by chance, `key()` each, in a container and in one of the
-// standard library's: both must say the same each time.
+// Inserts, removes and looks up random keys, `key()` each, in a container and in one of the
+// standard library's. The results must be the same each time.
 template <class Container, class Standard, class Key>
 void change_both(Container& container, Standard& standard, int times, std::mt19937& chance,
                  Key key) {

@@ -1,4 +1,4 @@
-// The hash table: the same as the standard library's, whatever the width.
+// The hash table behaves as the standard library's, whatever the width.
 #include "allocations.hpp"
 #include "containers.hpp"
 
@@ -50,7 +50,7 @@ TEST(hash_table, is_like_an_unordered_map) {
 }
 
 namespace {
-// All keys that are equal modulo 4 collide, and probing goes around the end of the table.
+// All keys that are equal modulo 4 collide, and probing wraps around the end of the table.
 struct bad_hash {
   size_t operator()(int key) const { return static_cast<size_t>(key % 4) - 2; }
 };

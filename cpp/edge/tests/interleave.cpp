@@ -1,5 +1,5 @@
-// The interleaver: whatever the width, a run gives what a loop over the items would give; it takes
-// turns, and allocates once.
+// The interleaver: whatever the width, a run gives the results of a loop over the items. The
+// strands take turns, and a run allocates once.
 #include "allocations.hpp"
 
 #include <corank/interleave.hpp>
@@ -25,12 +25,12 @@ using corank::strand;
 
 namespace {
 
-// What the strands of a test did, in order.
+// The actions of a test's strands, in order.
 std::string said;
 
 std::string take_said() { return std::exchange(said, {}); }
 
-// Says its name when it is destroyed.
+// Appends its name to `said` when it is destroyed.
 struct guard {
   explicit guard(char letter) : name(letter) {}
   guard(const guard&) = delete;
@@ -184,7 +184,7 @@ strand<int> sum_below(lane& here, int n) {
   co_return n + rest;
 }
 
-// A frame that fits into no slot that was made for a smaller one.
+// A strand whose frame fits into no slot that was made for a smaller one.
 strand<int> large(lane&, int n, bool wait) {
   volatile char block[1000] = {};
   block[n % 1000] = 1;
@@ -192,7 +192,7 @@ strand<int> large(lane&, int n, bool wait) {
   co_return block[n % 1000] * n;
 }
 
-// A tree of calls, `depth` deep: each waits or not before, between and behind the calls that it
+// A tree of calls, `depth` deep. Each call may wait before, between and behind the calls that it
 // makes.
 strand<int> tree_of_calls(lane& here, unsigned shape, int depth) {
   int sum = 1;
@@ -294,7 +294,7 @@ TEST(interleave, the_first_item_that_throws_decides) {
   for (const size_t width : widths) {
     std::vector<int> out(20, -1);
     std::vector<int> alive(20);
-    // Item 9 throws at once, item 6 after a while: the loop would have thrown at 6.
+    // Item 9 throws at once, item 6 later. The loop would have thrown at 6.
     auto work = [&](lane&, int n) -> strand<int> {
       const std::shared_ptr<void> counted(&alive,
                                           [&alive, n](void*) { --alive[static_cast<size_t>(n)]; });
@@ -317,7 +317,7 @@ TEST(interleave, the_first_item_that_throws_decides) {
   }
 }
 
-// Wherever a strand, or one that it calls, throws or stops: before its first wait, between two, or
+// A strand, or one that it calls, throws or stops anywhere: before its first wait, between two, or
 // behind the last.
 TEST(interleave, any_step_may_throw_or_stop) {
   constexpr int items = 5, waits = 3;
@@ -374,7 +374,7 @@ TEST(interleave, stop_ends_after_the_item_like_a_break) {
     auto work = [](lane& here, int n) -> strand<int> {
       for (int time = 0; time < (n == 7 ? 9 : 2); ++time) co_await prefetch(&n);
       EXPECT_EQ(here.index(), static_cast<size_t>(n));
-      // Item 8 stops as well, and earlier.
+      // Item 8 also stops, and earlier.
       if (n == 7 || n == 8) here.stop();
       co_return 2 * n;
     };
@@ -459,12 +459,12 @@ TEST(interleave, every_allocation_may_fail) {
     test::succeeding = -1;
     EXPECT_EQ(test::allocated, held);
   }
-  // One slab, and a large frame for each lane: and then it succeeds.
+  // One slab, and a large frame for each lane. Then the run succeeds.
   EXPECT_EQ(failing, 1 + 4 + 1);
   EXPECT_EQ(out, doubled(40));
 }
 
-// Items wait, throw and stop by chance; a loop says what must come of it.
+// Items wait, throw and stop at random. A loop defines the expected result.
 TEST(interleave, a_run_is_like_a_loop) {
   std::mt19937 chance(1);
   for (int time = 0; time < 2000; ++time) {

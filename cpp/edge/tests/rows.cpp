@@ -1,4 +1,4 @@
-// Rows: each is worked on once, whatever the width.
+// Each row is worked on once, whatever the width.
 #include "containers.hpp"
 
 #include <corank/interleave/rows.hpp>
@@ -20,8 +20,8 @@ TEST(rows, each_is_worked_on_once) {
   }
 }
 
-// More than a second cache holds, so that both forms are tried, with a shorter last block, and with
-// a possible request to stop.
+// More than the second cache holds, so that both forms are tried. The last block is shorter, and a
+// request to stop is possible.
 TEST(rows, many_are_worked_on_once_in_whichever_form) {
   constexpr size_t count = 40'009, columns = 64;
   for (const size_t step : {1, 377})

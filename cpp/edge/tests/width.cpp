@@ -1,5 +1,5 @@
-// The choice of a form and its trials, on a clock that the tests turn on: what a run loses by them
-// is exact.
+// The choice of a form and its trials, on a clock that the tests advance. So the loss of a run by
+// trials is exact.
 #include <corank/interleave/width.hpp>
 
 #include <gtest/gtest.h>
@@ -12,12 +12,12 @@ using corank::detail::shortest_with_trial;
 using corank::detail::trial_worst;
 using corank::detail::try_both;
 
-// So much a run may take, in times of the plain form's.
+// The limit on a run's time, as a multiple of the plain form's.
 constexpr double bound = 1 / 0.97;
 constexpr size_t width = 48;
 
-// Items that take a time in each form. A stretch of interleaved ones costs something by itself, as
-// lanes are made.
+// Items that take a time in each form. A stretch of interleaved ones has a cost of its own, for
+// making its lanes.
 class simulated_run {
  public:
   using cost = std::function<double(size_t item)>;
@@ -35,7 +35,7 @@ class simulated_run {
     spend(until, interleaved_, in_turn);
   }
 
-  // To the end; times as long as all items in the plain form take.
+  // Runs to the end. Returns the time as a multiple of the time of all items in the plain form.
   double loss(bool is_large = true) {
     const auto stopwatch = [this](auto&& something) {
       const double begin = now_;
@@ -50,7 +50,7 @@ class simulated_run {
     return now_ / expected;
   }
 
-  // Items that were completed in each form.
+  // The items that were completed in each form.
   size_t in_plain = 0, in_turn = 0;
 
  private:
@@ -77,8 +77,8 @@ TEST(width, never_loses_more_than_is_allowed) {
         const auto items = static_cast<size_t>(length * shortest_with_trial / item);
         if (items == 0 || items > 500'000) continue;
         simulated_run run(items, always(item), always(ratio * item));
-        // Where there is no trial the size decides; data that fits into the last cache stays in the
-        // plain form.
+        // Without a trial the size decides. Data that fits into the last cache stays in the plain
+        // form.
         EXPECT_LE(run.loss(false), bound) << item << " ns, " << length << " ms, " << ratio;
       }
 }
@@ -111,8 +111,7 @@ TEST(width, a_short_run_goes_by_its_size) {
 }
 
 TEST(width, a_disturbed_trial_is_made_good) {
-  // While something disturbs, for 50 µs anywhere in the first millisecond, items take ten times as
-  // long.
+  // During a disturbance of 50 µs anywhere in the first millisecond, items take ten times as long.
   for (size_t from = 0; from < 3'000; from += 37) {
     const auto disturbed = [from](double time) {
       return [=](size_t item) { return item >= from && item < from + 17 ? 10 * time : time; };
@@ -125,7 +124,7 @@ TEST(width, a_disturbed_trial_is_made_good) {
 }
 
 TEST(width, follows_data_that_changes) {
-  // In order at first, scattered behind, and the other way round.
+  // First in order and then scattered, and the reverse.
   for (const bool begins_in_order : {true, false}) {
     const auto in_order = [=](size_t item) { return (item < 500'000) == begins_in_order; };
     simulated_run run(

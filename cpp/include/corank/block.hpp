@@ -115,8 +115,9 @@ static_assert(sizeof(void*) != 4 || sizeof(block) == 16,
 
 }  // namespace detail
 
-// Names a coroutine; stale from its exit on (rules C2, C3). Functions that take one refuse a stale
-// identifier or ignore it. It may be copied anywhere, as long as the frame storage outlives it.
+// Names a coroutine until its exit, and is stale afterwards (rules C2, C3). Functions that take one
+// refuse a stale identifier or ignore it. It may be copied anywhere, as long as the frame storage
+// outlives it.
 class coroutine_id {
  public:
   constexpr coroutine_id() = default;

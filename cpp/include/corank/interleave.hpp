@@ -4,7 +4,7 @@
 //       keys, [&](corank::lane& here, key k) { return find(here, tree, k); });
 //
 // The result is that of a loop over the items: the outputs in order, or the exception of the first
-// item that throws, and no effect of the items behind it. The idea is the thesis's (section 4.3).
+// item that throws. Items behind that one have no effect. The idea is the thesis's (section 4.3).
 // There the runner searches for the next coroutine, and each item's frame is allocated.
 #pragma once
 

@@ -81,7 +81,7 @@ namespace time {
 inline unsigned advance(ticks now) { return detail::clockwork.advance(now); }
 // Returns the time of the latest advance().
 [[nodiscard]] inline ticks now() { return detail::clockwork.now(); }
-// Returns when the next timer is due, or `never` if there is none.
+// Returns the deadline of the next timer, or `never` if there is none.
 inline constexpr ticks never = ~ticks{0};
 [[nodiscard]] inline ticks next_deadline() {
   return detail::clockwork.first() == nullptr ? never : detail::clockwork.first()->deadline;

@@ -1,5 +1,5 @@
-// Counting instructions, and saying what was counted. Every model's firmware includes this, so that
-// all are counted in the same way.
+// Counts instructions and prints the counts. Every model's firmware includes this file, so that all
+// are counted in the same way.
 #pragma once
 
 #include "board/semihosting.hpp"
@@ -10,11 +10,11 @@
 
 namespace bench {
 
-// How often each task yields.
+// The number of yields of each task.
 inline constexpr uint32_t rounds = 1000;
 inline constexpr uint32_t most_tasks = 64;
 
-// One row: instructions per switch, with two decimals. QEMU's -icount shift=0 gives each
+// Prints one row: instructions per switch, with two decimals. QEMU's -icount shift=0 gives each
 // instruction a nanosecond, and SysTick counts at 168 MHz.
 inline void row(const char* model, uint32_t tasks, uint32_t levels, uint32_t first_level,
                 uint32_t ticks) {
@@ -31,7 +31,7 @@ inline void row(const char* model, uint32_t tasks, uint32_t levels, uint32_t fir
       ".", hundredths / 10 % 10, hundredths % 10, "}\n");
 }
 
-// Ticks that `run` takes.
+// Returns the number of ticks that `run` takes.
 template <class Run>
 uint32_t count(Run run) {
   systick::count();

@@ -1,5 +1,5 @@
-// One feature of the library beside the least that a program with a coroutine has: what it adds is
-// the difference to the firmware without it.
+// One feature of the library, added to the smallest program with a coroutine. The cost of the
+// feature is the difference to the firmware without it.
 #include <corank/corank.hpp>
 
 namespace {

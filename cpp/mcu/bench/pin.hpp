@@ -1,5 +1,5 @@
-// What the tasks of the size measurements do, as in the thesis, section 3.3.1: toggle a pin, yield,
-// and so on for ever.
+// The work of the tasks in the size measurements, as in the thesis, section 3.3.1: toggle a pin,
+// yield, and so on forever.
 #pragma once
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
-// Coroutines without a scheduler: what the language alone needs. Their frames are handed out one
-// after the other.
+// Coroutines without a scheduler: the least that the language alone needs. Their frames are handed
+// out one after the other.
 #pragma once
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// CORANK_TASKS coroutines that switch for ever; with 0, the same without any. Each round has
-// CORANK_CALLS calls of another coroutine.
+// CORANK_TASKS coroutines that switch forever; with 0, the same firmware without a coroutine. Each
+// round has CORANK_CALLS calls of another coroutine.
 #include <corank/task.hpp>
 
 #include "pin.hpp"

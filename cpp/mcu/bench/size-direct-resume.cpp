@@ -1,4 +1,4 @@
-// CORANK_TASKS coroutines that are resumed in turn for ever, without a scheduler.
+// CORANK_TASKS coroutines that are resumed in turn forever, without a scheduler.
 #include "pin.hpp"
 #include "resumable.hpp"
 

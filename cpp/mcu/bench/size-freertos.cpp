@@ -1,4 +1,4 @@
-// CORANK_TASKS FreeRTOS tasks that switch for ever.
+// CORANK_TASKS FreeRTOS tasks that switch forever.
 #include "pin.hpp"
 
 #if CORANK_TASKS > 0
@@ -7,8 +7,8 @@
 
 namespace {
 
-// The least that a task with the port's 17 (with floating point 50) saved registers and a call or
-// two gets along with.
+// The least for a task with the port's 17 saved registers (50 with floating point) and one or two
+// calls.
 constexpr uint32_t stack_words = 96;
 StaticTask_t blocks[CORANK_TASKS];
 StackType_t stacks[CORANK_TASKS][stack_words];

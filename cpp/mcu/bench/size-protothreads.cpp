@@ -1,4 +1,4 @@
-// CORANK_TASKS protothreads that run in turn for ever.
+// CORANK_TASKS protothreads that run in turn forever.
 #include "pin.hpp"
 
 #if CORANK_TASKS > 0

@@ -1,4 +1,4 @@
-// CORANK_TASKS state machines that step in turn for ever.
+// CORANK_TASKS state machines that step in turn forever.
 #include "pin.hpp"
 
 #if CORANK_TASKS > 0

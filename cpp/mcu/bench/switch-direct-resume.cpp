@@ -1,5 +1,5 @@
-// Coroutines that are resumed one after the other, without a scheduler: what the language alone
-// costs.
+// Coroutines that are resumed one after the other, without a scheduler: the cost of the language
+// alone.
 #include "counter.hpp"
 #include "resumable.hpp"
 

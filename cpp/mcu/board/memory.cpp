@@ -1,5 +1,5 @@
-// The four functions that a compiler calls on its own account, and the names that the Arm ABI gives
-// them. Built with -fno-builtin, so that they are not compiled into calls of themselves.
+// The four functions that a compiler calls by itself, and the names that the Arm ABI gives them.
+// Built with -fno-builtin, so that they are not compiled into calls of themselves.
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-// Text to the debugger (here: QEMU), and the way out.
+// Prints text to the debugger (here: QEMU), and ends the program.
 #pragma once
 
 #include <stdint.h>
@@ -32,13 +32,13 @@ inline void write_hex(uint32_t number) {
   write(digits);
 }
 
-// Texts and numbers, one after the other.
+// Prints texts and numbers, one after the other.
 template <class... Parts>
 void print(Parts... parts) {
   (write(parts), ...);
 }
 
-// Ends QEMU, with 0 or 1.
+// Ends QEMU, with exit code 0 or 1.
 [[noreturn]] inline void exit(bool success) {
   constexpr uintptr_t application_exit = 0x20026, run_time_error = 0x20023;
   call(0x18, reinterpret_cast<const void*>(success ? application_exit : run_time_error));

@@ -10,13 +10,13 @@ extern void (*_init_end[])();
 
 int main();
 
-// The C++ ABI's anchor for destructors at the end of the program. It never ends.
+// The C++ ABI's anchor for destructors at the end of the program. The program never ends.
 void* __dso_handle = nullptr;
 int __aeabi_atexit(void*, void (*)(void*), void*) { return 0; }
 int __cxa_atexit(void (*)(void*), void*, void*) { return 0; }
 
 // clang without optimisation makes tables for unwinding, which refer to these. Neither they nor the
-// tables are linked (sections.ld), but libgcc's would be looked for.
+// tables are linked (sections.ld), but without them the linker would search for libgcc's.
 void __aeabi_unwind_cpp_pr0() {}
 void __aeabi_unwind_cpp_pr1() {}
 
@@ -24,11 +24,11 @@ void default_handler() {
   for (;;) asm volatile("bkpt 1");
 }
 
-// Keeps a loop from being made into a call of memcpy or memset, which are larger and slower here.
+// Prevents a loop from becoming a call of memcpy or memset, which are larger and slower here.
 [[gnu::always_inline]] static inline void as_it_stands() { asm volatile("" ::: "memory"); }
 
 void reset_handler() {
-  // The floating-point unit, where the code is compiled for it.
+  // Enables the floating-point unit if the code is compiled for it.
 #if defined(__ARM_FP)
   *reinterpret_cast<volatile uint32_t*>(0xE000ED88) =
       *reinterpret_cast<volatile uint32_t*>(0xE000ED88) | 0xFu << 20;
@@ -42,7 +42,7 @@ void reset_handler() {
   default_handler();
 }
 
-// A firmware defines those that it needs.
+// A firmware defines the handlers that it needs.
 #define CORANK_HANDLER(name) void name() __attribute__((weak, alias("default_handler")))
 CORANK_HANDLER(nmi_handler);
 CORANK_HANDLER(hard_fault_handler);
@@ -70,8 +70,8 @@ using handler = void (*)();
 };
 }
 
-// Behind the core's sixteen, those of the board's devices: irq0_handler and so on. A macro of the
-// assembler, as the preprocessor does not count.
+// Behind the core's sixteen vectors, those of the board's devices: irq0_handler and so on. A macro
+// of the assembler makes them, because the preprocessor cannot count.
 #define CORANK_TEXT_OF(x) #x
 #define CORANK_TEXT(x) CORANK_TEXT_OF(x)
 asm("\t.altmacro\n"

@@ -19,18 +19,18 @@ enum control : uint32_t { enable = 1, interrupt = 2, core_clock = 4 };
 
 inline void stop() {
   at().control = 0;
-  // A pending interrupt that has not been taken is dropped: PENDSTCLR.
+  // Drops a pending interrupt that has not been taken: PENDSTCLR.
   *reinterpret_cast<volatile uint32_t*>(0xE000ED04) = 1u << 25;
 }
 
-// Interrupts after so many ticks of the core's clock (at least 1), and every `then` ticks after
+// Interrupts after `ticks` ticks of the core's clock (at least 1), and every `then` ticks after
 // that.
 inline void fire_after(uint32_t ticks, uint32_t then) {
   stop();
   at().reload = ticks;
   at().current = 0;
   at().control = enable | interrupt | core_clock;
-  // The counter takes its first value a tick later; what is written after that counts when it
+  // The counter takes its first value a tick later. A later write takes effect when the counter
   // wraps.
   while (at().current == 0) {
   }
@@ -46,7 +46,7 @@ inline void count() {
   }
 }
 
-// Ticks since count(); it goes round after 2^24.
+// Returns the ticks since count(), modulo 2^24.
 inline uint32_t now() { return top - at().current; }
 
 }  // namespace systick

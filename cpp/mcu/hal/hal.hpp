@@ -1,6 +1,7 @@
-// GPIO, timer, serial port, ADC and I2C, one coroutine-friendly operation each. Every operation is
-// in two phases: start it, and its interrupt completes it (the thesis, section 3.2.3). Each board's
-// header has the devices that QEMU emulates there with their interrupts, under the same names:
+// GPIO, timer, serial port, ADC and I2C, with one operation each for coroutines. Every operation
+// has two phases: it is started, and its interrupt completes it (the thesis, section 3.2.3). Each
+// board's header has the devices that QEMU emulates there with their interrupts, under the same
+// names:
 //
 //                 timer   serial port   GPIO   ADC   I2C
 //   lm3s6965        x          x          x     x     x     QEMU's lm3s6965evb, a Cortex-M3

@@ -1,4 +1,5 @@
-// A register of a device, by its address. A constant: it takes no RAM, and nothing initialises it.
+// A register of a device, by its address. It is a constant, so it takes no RAM and no code
+// initialises it.
 #pragma once
 
 #include <stdint.h>
@@ -10,7 +11,7 @@ class io {
   constexpr explicit io(uint32_t address) : address_(address) {}
   io(const io&) = delete;
   [[gnu::always_inline]] operator uint32_t() const { return at(); }
-  // What is written is not read again.
+  // Writes the register, and does not read it afterwards.
   [[gnu::always_inline]] void operator=(uint32_t value) const { at() = value; }
 
  private:

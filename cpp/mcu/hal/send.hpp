@@ -1,4 +1,4 @@
-// A text over the serial port, by the board's send_byte().
+// Sends a text over the serial port, by the board's send_byte().
 #pragma once
 
 #include <corank/corank.hpp>

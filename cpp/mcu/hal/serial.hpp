@@ -13,7 +13,7 @@ inline corank::split_phase_event<> sent;
 inline corank::channel<uint8_t, received_room> received;
 }  // namespace detail
 
-// The next byte that comes in, once start_serial() was called.
+// Waits for the next received byte. start_serial() must have been called.
 [[nodiscard]] inline auto receive_byte() { return detail::received.receive(); }
 
 }  // namespace hal

@@ -23,7 +23,7 @@ void notify(event what) {
   portYIELD_FROM_ISR(woken);
 }
 
-// Waits for one event; others that come meanwhile are kept.
+// Waits for one event. Other events that arrive meanwhile are kept.
 void wait(event what) {
   static uint32_t seen = 0;
   while ((seen & what) == 0) {
@@ -53,7 +53,7 @@ void start_timer() {
   hal::enable(hal::timer0_irq);
 }
 
-// Ticks are counted: a bit would lose those without a waiting task.
+// Ticks are counted, because a bit would lose those without a waiting task.
 void wait_for_tick() {
   while (ticks == 0) wait(tick);
   taskENTER_CRITICAL();

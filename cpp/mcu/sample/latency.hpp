@@ -1,5 +1,5 @@
-// Measures from an interrupt handler's first instruction to the first one of the code that waited.
-// Only in the firmware that measures it.
+// Measures the time from an interrupt handler's first instruction to the first one of the code that
+// waited. Only the firmware for this measurement has the code.
 #pragma once
 
 #if defined(CORANK_LATENCY)

@@ -1,5 +1,5 @@
-// What all three versions of the sample application share: what they measure, and the line that
-// they send.
+// The common part of all three versions of the sample application: the measured values, and the
+// line that is sent.
 #pragma once
 
 #include <stdint.h>
@@ -18,7 +18,7 @@ struct measurement {
   uint8_t axes[axes_bytes] = {};
 };
 
-// `x=513 y=516 a=0000,0000,0000` and a line's end.
+// Writes `x=513 y=516 a=0000,0000,0000` and a line's end.
 inline void format(const measurement& m, char* text) {
   const auto number = [&text](unsigned value) {
     for (unsigned divisor = 1000; divisor > 0; divisor /= 10)

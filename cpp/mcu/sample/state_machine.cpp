@@ -1,5 +1,5 @@
-// The sample application, as a hand-written state machine: each interrupt is an event, and what
-// comes next depends on the state.
+// The sample application, as a hand-written state machine. Each interrupt is an event, and the
+// state defines the reaction.
 #include "hal/lm3s6965/registers.hpp"
 #include "latency.hpp"
 #include "report.hpp"

@@ -1,10 +1,10 @@
-// An interrupt at every instruction of wake, park, pop, yield and block in turn, and no wake is
-// lost (rule W4).
+// Interrupts at every instruction of wake, park, pop, yield and block in turn, without a lost wake
+// (rule W4).
 //
-// Each scene runs again and again; SysTick fires one tick later each time, until it comes after the
-// scene's end. Under QEMU's -icount time is the number of instructions, so it comes at each
-// instruction at least once: `sweep` checks that from the program counters that the handler found
-// on the stack.
+// Each scene runs again and again. SysTick fires one tick later each time, until it fires after the
+// scene's end. Under QEMU's -icount, time is the number of instructions, so it fires at each
+// instruction at least once. `sweep` checks this by the program counters that the handler found on
+// the stack.
 #include "../unit/test.hpp"
 
 #include "board/systick.hpp"
@@ -15,11 +15,12 @@ using corank::spawn;
 
 namespace {
 
-// What the handler does.
+// The work of the handler.
 void (*act)();
 volatile uint32_t fired;
 volatile uintptr_t interrupted;
-// Fires a second time if the scene does not continue: the first one was missed.
+// The time of a second interrupt, if the scene does not continue because it has missed the first
+// one.
 constexpr uint32_t alarm = 20000;
 volatile bool slept_through;
 
@@ -41,14 +42,14 @@ extern "C" [[gnu::naked]] void systick_handler() { asm volatile("mov r0, sp\n\tb
 
 namespace {
 
-// Before the scene, so that the earliest interrupts come before its first instruction.
+// Runs before the scene, so that the earliest interrupts come before its first instruction.
 [[gnu::always_inline]] inline void run_up() { asm volatile(".rept 24\n\tnop\n\t.endr"); }
 // The timer is set up by then.
 constexpr uint32_t first_tick = 16;
 
 bool is_wide(uint16_t halfword) { return halfword >> 11 >= 0x1D; }
 
-// Whether what follows this instruction may be any other: a branch, or the beginning of a masked
+// Tests whether any instruction may follow this one. It is a branch, or the beginning of a masked
 // part, at whose end the interrupt is taken.
 bool leads_elsewhere(const uint16_t* at) {
   const uint16_t first = at[0];
@@ -75,7 +76,8 @@ struct sweep_result {
   bool complete = false;  // the last interrupts came after the scene
 };
 
-// `prepare` sets the scene, `scene` is interrupted, `check` says whether all is well afterwards.
+// Runs `scene` with an interrupt at each instruction. `prepare` sets the scene, and `check` returns
+// whether the state afterwards is right.
 template <class Prepare, class Scene, class Check>
 sweep_result sweep(void (*handler)(), Prepare prepare, Scene scene, Check check) {
   sweep_result result;
@@ -117,8 +119,8 @@ sweep_result sweep(void (*handler)(), Prepare prepare, Scene scene, Check check)
     EXPECT_TRUE(r.complete);         \
   } while (false)
 
-// Two coroutines that count how often they are woken. The handler wakes both; each must have been
-// polled after the interrupt.
+// Two coroutines that count how often they are woken. The handler wakes both, and each must have
+// been polled after the interrupt.
 volatile uint32_t wakes_seen[2];
 volatile uint32_t interrupts_seen[2];
 corank::coroutine_id sleepers[2];
@@ -157,8 +159,7 @@ void wake_both() {
 }
 void wake_first() { corank::wake(sleepers[0]); }
 
-// After everything has run: both have been polled since the interrupt, neither more often than
-// woken, and nothing is left.
+// Runs all coroutines. Returns whether both have been polled since the interrupt and none is ready.
 bool both_heard_it() {
   executor.run_until_idle();
   return interrupts_seen[0] >= 1 && interrupts_seen[1] >= 1 && executor.ready().empty();
@@ -212,8 +213,8 @@ TEST(interrupts, at_every_instruction_of_pop_and_block) {
 
 TEST(interrupts, at_every_instruction_of_park) {
   two_sleepers pair(priority{5}, priority{40});
-  // Nothing is ready; the interrupt comes before, in and after the decision to sleep. Without it
-  // the scene would sleep for ever: the alarm tells.
+  // No coroutine is ready. The interrupt comes before, in and after the decision to sleep. If it is
+  // missed, the scene would sleep forever, and the alarm detects that.
   const auto until_woken = [] {
     for (;;) {
       executor.run_until_idle();
@@ -225,7 +226,7 @@ TEST(interrupts, at_every_instruction_of_park) {
     executor.run_until_idle();
     return interrupts_seen[0] == 1 && wakes_seen[0] == 1;
   };
-  // This scene ends with the interrupt, so none comes after its end: the sweep is over when sleep
+  // This scene ends with the interrupt, so none comes after its end. The sweep is over when sleep
   // itself was interrupted many times.
   sweep_result result;
   uintptr_t previous = 0;
@@ -306,7 +307,8 @@ corank::task<> waits_for_button(test::storage) {
   received = received + 1;
 }
 
-// Spawns, runs and ends one coroutine, which must receive 1 from the handler whenever it comes.
+// Spawns, runs and ends one coroutine, which must receive 1 from the handler, whenever the
+// interrupt comes.
 template <class Make>
 void one_receiver(Make make, void (*handler)()) {
   static Make* made;
@@ -324,7 +326,7 @@ void one_receiver(Make make, void (*handler)()) {
   const auto check = [] {
     executor.run_until_idle();
     if (!handle.has_exited()) {
-      // The interrupt came before the wait: only an operation that had not begun may miss it.
+      // The interrupt came before the wait. Only an operation that had not begun may miss it.
       handle.cancel();
       handle.detach();
       return received == 0 && !conversion.is_started() && act != nullptr;
@@ -349,7 +351,7 @@ TEST(interrupts, at_every_instruction_of_waiting_in_a_primitive) {
 }
 
 TEST(interrupts, at_every_instruction_of_a_split_phase_operation) {
-  // A device completes only what was started: the handler does nothing before.
+  // A device completes only an operation that was started. The handler does nothing before.
   static bool completed;
   const auto prepare = [] {
     received = 0;

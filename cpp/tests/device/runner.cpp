@@ -1,5 +1,5 @@
-// Runs the tests on the target; one line per test, then `N passed, N failed`, and QEMU ends with 0
-// or 1.
+// Runs the tests on the target. Prints one line for each test, then `N passed, N failed`, and ends
+// QEMU with 0 or 1.
 #include "../unit/test.hpp"
 
 #include "board/semihosting.hpp"
@@ -45,7 +45,7 @@ int main() {
   hal::sysctl::clock_devices();
 #endif
   uint32_t passed = 0, failed = 0;
-  // They were put in front of each other: turned round, they run in the order of their files.
+  // Each test was put in front of the list. Reversed, they run in the order of their files.
   test::one* in_order = nullptr;
   while (first != nullptr) {
     test::one* const next = first->next;

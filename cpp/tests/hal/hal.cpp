@@ -1,6 +1,6 @@
-// Every operation of the HAL is completed by its device's interrupt, and by nothing else: each test
-// keeps interrupts out, sees the device ask for one, sees that the coroutine still waits, and only
-// then lets the interrupt through.
+// Every operation of the HAL is completed only by its device's interrupt. Each test masks
+// interrupts, waits until the device requests one, and checks that the coroutine still waits. Only
+// then does it let the interrupt through.
 #include "hal/hal.hpp"
 
 #include "../unit/test.hpp"
@@ -22,12 +22,12 @@ bool by_interrupts(corank::task<> work, unsigned irq, unsigned interrupts) {
   while (good) {
     executor.run_until_idle();
     if (handle->has_exited()) break;
-    // The core wakes for an interrupt that is kept out as well.
+    // The core also wakes for a masked interrupt.
     while (!hal::is_pending(irq)) asm volatile("dsb\n\twfi");
     executor.run_until_idle();
     good = !handle->has_exited();
     ++seen;
-    // The interrupt comes here.
+    // The interrupt is taken here.
     asm volatile("cpsie i\n\tisb\n\tcpsid i" ::: "memory");
   }
   if (handle) {
@@ -46,7 +46,7 @@ corank::task<> sends(test::storage, const char* text) {
   for (; *text != 0; ++text) co_await hal::send_byte(*text);
 }
 
-// What the tests' runner feeds to the serial port.
+// The text that the tests' runner sends to the serial port.
 constexpr char input[] = "ping";
 
 corank::task<> receives(test::storage, bool& right) {

@@ -5,7 +5,7 @@
 
 namespace replay {
 
-// A future in a box; one type for all kinds, so that the coroutine that awaits them is small.
+// A future in a box. All kinds have one type, so that the coroutine that awaits them is small.
 class boxed {
  public:
   boxed() = default;
@@ -35,7 +35,8 @@ class boxed {
   alignas(max_align_t) unsigned char room_[40 * sizeof(void*)];
 };
 
-// What a coroutine holds, given back in the contract's order: the latest first (rule X9).
+// The locks and permits that a coroutine holds, released in the contract's order: the latest first
+// (rule X9).
 class holdings {
  public:
   using lock_guard = corank::mutex<>::guard;
@@ -58,7 +59,7 @@ class holdings {
                           true);
   }
 
-  // Gives back the latest lock or permit of a mutex or semaphore; false if there is none.
+  // Releases the latest lock or permit of a mutex or semaphore. Returns false if there is none.
   bool give_back(bool lock, size_t which) {
     for (size_t at = count_; at-- > 0;) {
       if (held_[at].lock != lock || held_[at].which != which) continue;
@@ -84,7 +85,7 @@ class holdings {
     added.which = which;
     return added.guard;
   }
-  // Moving a guard moves a pointer.
+  // To move a guard is to move a pointer.
   void drop(size_t at) {
     one gone = held_[at];
     --count_;

@@ -14,14 +14,14 @@ constexpr size_t most_coroutines = 12;
 constexpr size_t most_things = 4;
 constexpr size_t not_found = names<1>::none;
 
-// More urgent than the executor, when the trace says so (rules G1 to G6).
+// Returns a level more urgent than the executor's if the trace says so (rules G1 to G6).
 struct elsewhere_view {
   unsigned level = corank::levels_count;
   bool asked = true;
   unsigned most_urgent_elsewhere() const { return asked ? level : corank::levels_count; }
 };
 
-// Raw storage for a thing that is made anew for each trace.
+// Raw storage for an object that is made anew for each trace.
 template <class T>
 class fresh {
  public:
@@ -75,7 +75,7 @@ struct any_channel {
 
 corank::pool<1536, most_coroutines> frames;
 
-// One trace on its way.
+// The replay of one trace.
 class scene {
  public:
   scene() = default;
@@ -93,7 +93,7 @@ class scene {
   void end();
 
   // ---- what a coroutine asks during its poll ----
-  // To be called at the beginning of each poll: whether `me` is the one that the trace expects.
+  // Begins a poll. Returns whether `me` is the coroutine that the trace expects.
   bool enter(size_t me) {
     ++polls_[me];
     if (failed()) return false;
@@ -101,7 +101,7 @@ class scene {
     if (entered_) return fail("one step has polled the coroutine twice");
     return entered_ = true;
   }
-  // The next line of the poll; false when nothing is left to say.
+  // Reads the next line of the poll. Returns false at the trace's end or after a failure.
   bool next(statement& line) {
     if (failed()) return false;
     if (!reader_.next(line)) return fail("the poll goes on after the trace's end");
@@ -150,10 +150,10 @@ class scene {
   fresh<corank::keys<4>> keys_;
 };
 
-// Without a destructor that would have to be called at the end of the program.
+// Has no destructor, which the end of the program would have to call.
 fresh<scene> stage;
 
-// Awaits what is in a box, polled as the trace says.
+// Awaits the future in a box, which is polled as the trace says.
 class scripted_wait : public corank::awaitable<scripted_wait> {
  public:
   scripted_wait(scene& of, size_t me, boxed& what, const statement& line)
@@ -179,7 +179,7 @@ class scripted_wait : public corank::awaitable<scripted_wait> {
     if (!ready) of_->poll_ends();
     return ready;
   }
-  // The line that said that it was ready; null if the future was abandoned.
+  // Returns the line that said that the future was ready, or null if it was abandoned.
   const statement* take() { return abandoned_ ? nullptr : line_; }
 
  private:
@@ -192,7 +192,7 @@ class scripted_wait : public corank::awaitable<scripted_wait> {
   bool abandoned_ = false;
 };
 
-// What every coroutine does: whatever the trace says.
+// The body of every coroutine, which executes the statements of the trace.
 corank::task<> follow(corank::in<frames>, scene& of, size_t me) {
   holdings held;
   statement line;
@@ -317,7 +317,7 @@ report scene::run(const embedded_trace& trace) {
   return report_;
 }
 
-// Settings until the first line that is none; then steps.
+// Executes settings until the first line that is not one, and then steps.
 bool scene::steps() {
   bool in_settings = true;
   statement line;
@@ -483,7 +483,7 @@ bool scene::ends(corank::result<void, corank::join_error> result, const word& wa
                                                          : wanted == "panicked";
 }
 
-// Nothing is left for the next trace.
+// Removes all state, so that the next trace begins afresh.
 void scene::end() {
   const outcome so_far = report_.what;
   for (size_t at = 0; at < coroutines_.count(); ++at) {

@@ -54,7 +54,7 @@ class reader {
  public:
   explicit reader(const char* text) : at_(text) {}
 
-  // The next statement with at least one word; false at the end.
+  // Reads the next statement with at least one word. Returns false at the end.
   bool next(statement& into) {
     while (*at_ != 0) {
       ++line_;
@@ -83,7 +83,7 @@ class reader {
   unsigned line_ = 0;
 };
 
-// The names of one kind of thing; a thing is its index in the list.
+// The names of objects of one kind. The index in the list identifies an object.
 template <size_t Most>
 class names {
  public:

@@ -1,4 +1,5 @@
-// What ends the program, with what it says then. On the host alone: it takes a process for each.
+// The errors that end the program, with their messages. On the host alone, because each needs a
+// process.
 #include "test.hpp"
 
 using corank::executor;

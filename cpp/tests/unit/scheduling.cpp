@@ -1,5 +1,5 @@
-// Order, wakes, levels and cancelling: what the traces do not see, and the shortest form of what
-// they do.
+// Order, wakes, levels and cancelling: cases that the traces do not cover, and the shortest form of
+// those that they do.
 #include "test.hpp"
 
 using corank::executor;
@@ -134,8 +134,8 @@ corank::task<> remembers(storage, int me) {
 }  // namespace
 
 TEST(scheduling, detached_ones_are_freed_when_they_end) {
-  // The seven of the test before wait forever, and their identifiers are lost. Clearing the slots
-  // ends them.
+  // The seven coroutines of the test before wait forever, and their identifiers are lost. Clearing
+  // the slots ends them.
   test::frames.clear();
   EXPECT_LOG("~~~~~~~");
   EXPECT_ALL_FREE();

@@ -1,4 +1,4 @@
-// The tests' frame: GoogleTest on the host, and the few macros of it that the tests use on the
+// The tests' framework: GoogleTest on the host, and the few of its macros that the tests use on the
 // target.
 #pragma once
 
@@ -16,9 +16,9 @@ struct one {
   one(const char* suite_name, const char* test_name, void (*body)());
 };
 
-// Says what did not hold, and goes on.
+// Prints the condition that failed, and continues.
 void failed(const char* file, int line, const char* what);
-// Runs every test; how many failed.
+// Runs every test. Returns the number of failed ones.
 int run_all();
 
 }  // namespace test
@@ -49,7 +49,7 @@ int run_all();
 
 namespace test {
 
-// What the coroutines of a test did, in order: one letter each.
+// The actions of a test's coroutines, in order: one letter each.
 inline char log_text[128];
 inline size_t log_length = 0;
 
@@ -57,7 +57,7 @@ inline void log(char what) {
   if (log_length + 1 < sizeof(log_text)) log_text[log_length++] = what;
 }
 
-// Whether the log is just that; empties it.
+// Tests whether the log is exactly this text, and empties it.
 inline bool logged(const char* expected) {
   bool same = true;
   for (size_t at = 0; at < log_length || expected[at] != 0; ++at)
@@ -81,7 +81,7 @@ inline std::string take_log() {
 inline corank::pool<56 * sizeof(void*), 8> frames;
 using storage = corank::in<frames>;
 
-// Logs when it is destroyed.
+// Logs its name when it is destroyed.
 struct guard {
   explicit guard(char name) : what(name) {}
   guard(guard&& other) noexcept : what(corank::detail::exchange(other.what, '\0')) {}
@@ -91,7 +91,7 @@ struct guard {
   char what;
 };
 
-// Every test leaves the scheduler as it found it.
+// Tests that the scheduler is as before the test.
 #define EXPECT_ALL_FREE()                          \
   do {                                             \
     EXPECT_EQ(corank::executor.live(), 0u);        \

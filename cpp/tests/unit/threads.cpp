@@ -1,4 +1,4 @@
-// Wakes from other threads, which play the part of interrupt handlers on the host: each arrives,
+// Wakes from other threads, which take the role of interrupt handlers on the host. Each arrives
 // exactly once.
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ corank::task<> busy(storage, const bool& stop) {
   while (!stop) co_await corank::yield_now{};
 }
 
-// Runs until `done` says so; sleeps while nothing is ready.
+// Runs until `done` returns true, and sleeps while no coroutine is ready.
 template <class Done>
 void run_until(Done done) {
   for (;;) {

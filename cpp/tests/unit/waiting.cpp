@@ -24,7 +24,7 @@ corank::task<int> eight(storage) {
   const corank::coroutine_id id = low->id();
   auto joined = low->wait();
   auto stop = corank::time::sleep(5);
-  // While it waits for both, the one that it joins is as urgent as itself.
+  // While this coroutine waits for both, the joined coroutine has the same level.
   auto both = corank::any(joined, stop);
   if (both.poll()) co_return 1;
   log('0' + static_cast<char>(executor.level(id)->level()));
@@ -114,8 +114,8 @@ corank::task<> logs_when_woken(storage, char name) {
 
 }  // namespace
 
-// A change passes through each chain to its end before the next one: rule I3 orders what it makes
-// ready.
+// A change passes through each chain to its end before the next one. Rule I3 defines the order of
+// the coroutines that it makes ready.
 TEST(waiting, urgency_reaches_the_ends_of_a_tree_in_the_order_of_its_waits) {
   auto d = spawn(priority{50}, logs_when_woken({}, 'd'));
   auto e = spawn(priority{51}, logs_when_woken({}, 'e'));
@@ -132,7 +132,7 @@ TEST(waiting, urgency_reaches_the_ends_of_a_tree_in_the_order_of_its_waits) {
   for (size_t at = 0; at < 5; ++at) EXPECT_EQ(executor.level(all[at]->id())->level(), own[at]);
   executor.reprioritize(a->id(), priority{7});
   executor.run_until_idle();
-  // The newest wait first: `b`'s, and there that for `e`.
+  // The newest wait is first: that of `b`, and there that for `e`.
   EXPECT_LOG("edc");
   for (auto* each : all) each->detach();
   EXPECT_ALL_FREE();
@@ -142,7 +142,7 @@ namespace {
 
 corank::join_handle<>* of_ring[3];
 
-// Each waits for the next one of a ring, and for something that does not happen.
+// Each waits for the next one of a cycle, and for something that does not happen.
 corank::task<> waits_in_ring(storage, size_t at, corank::join_handle<>& never) {
   auto ends = never.wait();
   auto next = of_ring[(at + 1) % 3]->wait();
@@ -273,7 +273,7 @@ TEST(waiting, event_lets_all_through_and_stays_set) {
   executor.run_until_idle();
   EXPECT_LOG("");
   alarm_event.set();
-  alarm_event.reset();  // an earlier waiter is ready nevertheless
+  alarm_event.reset();  // an earlier waiter is still ready
   auto c = spawn(priority{3}, hears({}, 'c'));
   executor.run_until_idle();
   EXPECT_LOG("ba");
@@ -293,7 +293,7 @@ TEST(waiting, channel_keeps_order_and_loses_nothing) {
   executor.run_until_idle();
   EXPECT_LOG("abcdef");
   EXPECT_TRUE(sender->has_exited() && waiting->has_exited());
-  // One that is cancelled after a message was handed to it gives it back.
+  // A receiver that is cancelled after a message was granted to it returns the message.
   auto cancelled = spawn(priority{3}, receives({}, 1));
   executor.run_until_idle();
   EXPECT_TRUE(letters.try_send('x'));
@@ -312,7 +312,7 @@ TEST(waiting, keys_wake_whichever_side_comes_first) {
   executor.run_until_idle();
   EXPECT_LOG("a");
   EXPECT_TRUE(numbers.signal(9).has_value());
-  EXPECT_FALSE(numbers.signal(10).has_value());  // one slot waits for 8, one remembers 9
+  EXPECT_FALSE(numbers.signal(10).has_value());  // one slot waits for 8, one stores 9
   auto c = spawn(priority{5}, wants({}, 11, 'c'));
   executor.run_until_idle();
   EXPECT_LOG("!");

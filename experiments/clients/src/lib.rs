@@ -7,7 +7,9 @@ use std::net::{SocketAddrV4, TcpStream};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Connects to a server. A read or write fails after `limit`, and every message leaves at once.
+/// Connects to a server.
+///
+/// A read or write fails after `limit`, and every message leaves at once.
 ///
 /// # Errors
 /// If the server does not accept the connection.
@@ -37,8 +39,9 @@ pub fn address(text: &str) -> Result<SocketAddrV4> {
         .with_context(|| format!("`{text}` is no address with a port, like 127.0.0.1:1001"))
 }
 
-/// Runs a client with the words of its command line. Ends with 0 if `run` returns `true`, and
-/// prints its error if it fails.
+/// Runs a client with the words of its command line.
+///
+/// Ends with 0 if `run` returns `true`, and prints its error if it fails.
 pub fn main(run: impl FnOnce(&[&str]) -> Result<bool>) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! Experiment `core`: what one operation of the scheduler costs, beside other executors and beside
+//! Experiment `core`: the cost of one operation of the scheduler, beside other executors and beside
 //! no scheduler at all.
 //!
 //! Every point is measured by all models in turn, run after run, so that a ratio of medians means
@@ -6,7 +6,7 @@
 //!
 //! - `yield`: a coroutine yields and runs again. Only the running is timed.
 //! - `spawn-join`: a coroutine is spawned, runs once, and its output is joined. All of it is timed.
-//! - `wake`: coroutines in a ring pass a token on; each waits for its neighbour. One hop: wake,
+//! - `wake`: coroutines in a circle pass a token on; each waits for its neighbour. One hop: wake,
 //!   block, run.
 //! - `reprioritize`: a ready coroutine moves to another level.
 //! - `memory`: bytes that the allocator gave per coroutine, less the future itself and less what an
@@ -39,9 +39,10 @@ const LEAST_ROUNDS: usize = 50;
 /// From here on the caches are too small for any round, and fewer rounds are enough.
 const VERY_MANY: usize = 1_000_000;
 
-/// Huge pages for the allocator's heap: without them, what is measured at 100,000 coroutines is the
-/// walk through page tables rather than the executor. All models share the heap. glibc reads it
-/// when a program starts.
+/// Huge pages for the allocator's heap.
+///
+/// Without them, what is measured at 100,000 coroutines is the walk through page tables rather than
+/// the executor. All models share the heap. glibc reads it when a program starts.
 const TUNABLES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
 
 fn main() -> ExitCode {
@@ -108,7 +109,7 @@ fn run(options: &Options) {
     }
 }
 
-/// The time of so many operations of a model; `None` if the model has no such operation.
+/// The time of this many operations of a model; `None` if the model has no such operation.
 type Measured = Option<(Duration, usize)>;
 
 fn report(

@@ -10,8 +10,10 @@ struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Everything here runs on one thread, so a load and a store count well enough, and they cost the
-/// measured executors next to nothing: a locked addition at each allocation would.
+/// Counts a change of the bytes in use, by a load and a store.
+///
+/// Everything here runs on one thread, so these count well enough. They cost the measured executors
+/// next to nothing, unlike a locked addition at each allocation.
 fn count(change: isize) {
     let in_use = IN_USE.load(Ordering::Relaxed);
     IN_USE.store(in_use.wrapping_add_signed(change), Ordering::Relaxed);

@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 
 use crate::Measured;
 
-/// One executor. An operation that it does not have is `None`.
+/// One executor; an operation that it does not have is `None`.
 pub(crate) trait Model {
     /// Returns the name in the results.
     fn name(&self) -> &'static str;
@@ -76,7 +76,7 @@ impl Future for YieldByWaker {
     }
 }
 
-/// The body of a coroutine that yields: the same for all executors.
+/// Runs the body of a coroutine that yields, which is the same for all executors.
 async fn yields<Y: Future>(number: usize, rounds: usize, yield_now: fn() -> Y) -> usize {
     for _ in 0..rounds {
         yield_now().await;
@@ -84,12 +84,12 @@ async fn yields<Y: Future>(number: usize, rounds: usize, yield_now: fn() -> Y) -
     black_box(number)
 }
 
-/// The body of a coroutine that is spawned and joined.
+/// Runs the body of a coroutine that is spawned and joined.
 async fn returns(number: usize) -> usize {
     black_box(number)
 }
 
-/// The sum of 0 to n - 1: every join has returned its number.
+/// Checks that every join has returned its number: the sum is that of 0 to n - 1.
 fn check(sum: usize, n: usize) {
     assert_eq!(sum, n * (n - 1) / 2, "an output was lost or came twice");
 }

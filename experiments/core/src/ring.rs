@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// One slot per task: whether it has the token, and the waker that waits for it.
+/// One slot per task, with whether it has the token, and the waker that waits for it.
 pub(crate) struct Ring {
     slots: Vec<Slot>,
     rounds: usize,
@@ -41,7 +41,7 @@ impl Ring {
         }
     }
 
-    /// The body of the task at `index`.
+    /// Runs the body of the task at `index`.
     pub(crate) async fn sit(self: Rc<Self>, index: usize) {
         let slot = &self.slots[index];
         for _ in 0..self.rounds {

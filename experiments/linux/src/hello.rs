@@ -1,4 +1,5 @@
-//! A hyper server that says hello, on each runtime, as many requests as `wrk` can get answered.
+//! A hyper server that says hello, on each runtime, with as many requests as `wrk` can get
+//! answered.
 
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
@@ -13,13 +14,16 @@ use serde_json::json;
 
 use crate::print;
 
-/// What is measured against each other: a name, and what starts so many workers and returns how to
-/// end them.
+/// Function that starts workers of a server, and returns how to end them.
+///
+/// The servers are measured against each other.
 type Server = fn(TcpListener, usize) -> Box<dyn FnOnce()>;
 const SERVERS: &[(&str, Server)] = &[("corank", corank), ("tokio", tokio)];
 
-/// Turns of each server in a run. The computer's speed changes from second to second, by more than
-/// the servers differ, so they take turns, each time another one first.
+/// Turns of each server in a run.
+///
+/// The computer's speed changes from second to second, by more than the servers differ. So they
+/// take turns, each time another one first.
 const TURNS: u32 = 4;
 
 pub(crate) fn measure(run: u32, quick: bool) {

@@ -1,8 +1,8 @@
-//! The requests of a trial: when, how urgent, how long. The schedule is the same for every model.
+//! The requests of a trial: when, how urgent, how long.
 //!
-//! Requests arrive by a clock whatever the server does (an open loop), and a request's time runs
-//! from when it should have been sent. So a server that is late doesn't slow its clients down, and
-//! nothing is left out.
+//! The schedule is the same for every model. Requests arrive by a clock whatever the server does
+//! (an open loop), and a request's time runs from when it should have been sent. So a server that
+//! is late doesn't slow its clients down, and nothing is left out.
 
 use std::hint::black_box;
 use std::io::{ErrorKind, Write};
@@ -21,7 +21,7 @@ pub(crate) const SLICE: Duration = Duration::from_micros(20);
 
 const SHORT: Duration = Duration::from_micros(10);
 const LONG: Duration = Duration::from_millis(5);
-/// One request in so many is a long one.
+/// Number of requests of which one is a long one.
 const LONG_EVERY: u64 = 200;
 
 /// The mixture of requests.
@@ -47,10 +47,10 @@ impl Shape {
     }
 }
 
-/// Requests in the first part of a trial are served, and not counted: until then there is no
+/// First part of a trial, in which requests are served, and not counted: until then there is no
 /// backlog.
 const WARM_UP: Duration = Duration::from_millis(10);
-/// How long requests come.
+/// Time for which requests come.
 pub(crate) const TRIAL: Duration = Duration::from_millis(60);
 /// Time in which the server accepts all connections.
 const START_UP: Duration = Duration::from_millis(20);
@@ -60,7 +60,7 @@ const START_UP: Duration = Duration::from_millis(20);
 pub(crate) struct Pace(f64);
 
 pub(crate) struct Request {
-    /// When it should be sent, from the beginning.
+    /// Time at which it should be sent, from the beginning.
     due: Duration,
     pub(crate) level: usize,
     /// Rounds of work.
@@ -74,14 +74,14 @@ pub(crate) struct Load {
     pub(crate) slice: u64,
     start: OnceLock<Instant>,
     begun: AtomicU64,
-    /// When each was finished, in nanoseconds from the beginning; 0 if it was not.
+    /// Time at which each was finished, in nanoseconds from the beginning; 0 if it was not.
     finished: Vec<AtomicU64>,
-    /// How long the client's and the server's threads were ready to run and had no processor, in
-    /// nanoseconds.
+    /// Time for which the client's and the server's threads were ready to run and had no processor,
+    /// in nanoseconds.
     lost: AtomicU64,
 }
 
-/// Numbers that look random: xorshift64*, seeded.
+/// Pseudo-random numbers: xorshift64*, seeded.
 struct Random(u64);
 
 impl Random {
@@ -106,24 +106,25 @@ impl Random {
     }
 }
 
-/// Which requests are long: one at random of each [`LONG_EVERY`] of a group, so that their share is
-/// the same in every run. If it were left to chance, among the few requests of a level with little
-/// load more than one in a hundred would be long now and then, and the 99th percentile would be the
-/// length of a long one.
+/// Selection of long requests: one at random of each [`LONG_EVERY`] of a group.
+///
+/// Their share is the same in every run. If it were left to chance, among the few requests of a
+/// level with little load more than one in a hundred would be long now and then. The 99th
+/// percentile would then be the length of a long one.
 pub(crate) struct Mixture {
     random: Random,
     groups: Vec<Group>,
 }
 
 struct Group {
-    /// How many of the next [`LONG_EVERY`] there have been.
+    /// Number of the next [`LONG_EVERY`] that there have been.
     count: u64,
     /// Which of them is long.
     long: u64,
 }
 
 impl Mixture {
-    /// For as many groups as are wanted; the first of each begins anywhere.
+    /// Creates a mixture for this many groups; the first of each begins anywhere.
     pub(crate) fn new(groups: usize, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let groups = (0..groups)
@@ -150,7 +151,7 @@ impl Mixture {
     }
 }
 
-/// Computes for so many rounds.
+/// Computes for this many rounds.
 #[inline(never)]
 pub(crate) fn work(rounds: u64) {
     for round in 0..rounds {
@@ -158,8 +159,9 @@ pub(crate) fn work(rounds: u64) {
     }
 }
 
-/// Measures how fast this processor works. Takes the best of many tries, as other programs may use
-/// it.
+/// Measures how fast this processor works.
+///
+/// It takes the best of many tries, because other programs may use the processor.
 pub(crate) fn calibrate() -> Pace {
     const ROUNDS: u64 = 200_000;
     let times = (0..200).map(|_| {
@@ -238,15 +240,16 @@ impl Load {
         self.finished[number].store(now.max(1), Ordering::Relaxed);
     }
 
-    /// Sends all requests, each when it is due, on one connection for each level. A request that
-    /// does not fit into a full connection is lost: its time runs to the end.
+    /// Sends all requests, each when it is due, on one connection for each level.
+    ///
+    /// A request that does not fit into a full connection is lost: its time runs to the end.
     pub(crate) fn send(&self, server: SocketAddr) {
         self.processors.be_client();
         let mut connections: Vec<TcpStream> = (0..self.shape.levels())
             .map(|level| {
                 let mut connection = TcpStream::connect(server).expect("the server listens");
                 connection.set_nodelay(true).expect("a TCP socket");
-                // Says for which level it is.
+                // The level that the connection is for.
                 connection
                     .write_all(&(level as u32).to_le_bytes())
                     .expect("the server reads");
@@ -290,7 +293,7 @@ impl Load {
             if request.due < WARM_UP {
                 continue;
             }
-            // One that was not served took until the end.
+            // A request that was not served took until the end.
             let end = TRIAL.as_nanos() as u64;
             let finished = match finished.load(Ordering::Relaxed) {
                 0 => end,
@@ -319,7 +322,8 @@ mod tests {
         let mut places = Vec::new();
         for _ in 0..50 {
             let of_these: Vec<u64> = (0..LONG_EVERY).filter(|_| mixture.is_long(1)).collect();
-            // A window of as many may have the end of one group and the beginning of the next.
+            // A window of this many requests may have the end of one group and the beginning of the
+            // next.
             assert!(of_these.len() <= 2);
             places.extend(of_these);
         }

@@ -48,7 +48,7 @@ struct Options {
     parts: bool,
 }
 
-/// What is measured in each run.
+/// Kind of measurement in a run.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
     TwoClass,
@@ -69,8 +69,9 @@ impl Kind {
 const LOADS: &[u32] = &[10, 50, 80, 100, 150, 200];
 const QUICK_LOADS: &[u32] = &[10, 150];
 
-/// At so few percent and below there are so few requests that one in a hundred of a level would be
-/// two or three: there are more trials.
+/// Load in percent at and below which there are more trials.
+///
+/// There are so few requests there that one in a hundred of a level would be two or three.
 const FEW: u32 = 10;
 const MORE: u64 = 4;
 /// Trials of a point have seeds of their own.
@@ -100,8 +101,8 @@ fn main() {
         return;
     }
     let processors = Processors::split();
-    // It starts a thread of its own, once. That one is to have every processor: it competes with
-    // the server's, and they share one else.
+    // `async_io` starts a thread of its own, once. That thread is to have every processor, because
+    // otherwise it competes with the server's threads, and they share one.
     async_io::block_on(async_io::Timer::after(Duration::ZERO));
     processors.be_server();
     let pace = load::calibrate();

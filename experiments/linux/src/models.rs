@@ -1,5 +1,7 @@
 //! The same server on each runtime: one worker thread, a coroutine for each connection, one for
-//! each request. A long request lets others run after each slice of its work.
+//! each request.
+//!
+//! A long request lets others run after each slice of its work.
 
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
@@ -13,7 +15,7 @@ use crate::load::{Load, REQUEST, work};
 pub(crate) struct Model {
     /// The name in the results.
     pub(crate) name: &'static str,
-    /// Serves a whole load.
+    /// Function that serves a whole load.
     pub(crate) serve: fn(Arc<Load>),
 }
 
@@ -44,7 +46,7 @@ async fn handle<F: Future>(load: Arc<Load>, number: usize, pause: impl Fn() -> F
     load.finish(number);
 }
 
-/// Parses numbers of requests out of the bytes that were read.
+/// Parser of the numbers of requests in the bytes that were read.
 #[derive(Default)]
 struct Numbers {
     rest: Vec<u8>,
@@ -72,7 +74,7 @@ fn listen() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// Eight levels apart, so that there is room between them.
+/// Returns a level: the levels are eight apart, so that there is room between them.
 fn level(number: usize) -> corank_linux::Priority {
     corank_linux::Priority::new(8 * number as u8).expect("below 64")
 }
@@ -139,7 +141,7 @@ fn tokio(load: Arc<Load>) {
     runtime.shutdown_timeout(Duration::from_secs(1));
 }
 
-/// One executor for each level on one thread, asked in order of urgency.
+/// Serves with one executor for each level on one thread, asked in order of urgency.
 fn async_executor(load: Arc<Load>) {
     use async_executor::LocalExecutor;
     use async_io::Async;

@@ -1,4 +1,4 @@
-//! What the schedulers cost by themselves, on one and two workers.
+//! The cost of the schedulers by themselves, on one and two workers.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -119,7 +119,7 @@ fn tokio_spawn(workers: usize, rounds: usize) -> (Duration, usize) {
     (time, COROUTINES * rounds)
 }
 
-/// Pairs pass a token to and fro, through channels of a crate that belongs to neither.
+/// Passes a token to and fro between pairs, through channels of a crate that belongs to neither.
 async fn pass(token: (async_channel::Sender<()>, async_channel::Receiver<()>), rounds: usize) {
     for _ in 0..rounds {
         token.0.send(()).await.expect("the other one is there");

@@ -1,13 +1,13 @@
 //! The processors of the measurement, and the time that other programs took of them.
 //!
-//! With a processor of its own the client does not delay the servers, nor they the client.
+//! With a processor of its own the client does not delay the servers, nor the servers the client.
 
 use std::fs;
 use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The client has a processor of its own; the servers have the others.
+/// Processors of the measurement: the client has one of its own; the servers have the others.
 #[derive(Clone, Copy)]
 pub(crate) struct Processors {
     all: CpuSet,
@@ -16,8 +16,9 @@ pub(crate) struct Processors {
 }
 
 impl Processors {
-    /// Splits the processors that this process may use. On a machine with only one, client and
-    /// servers share it.
+    /// Splits the processors that this process may use.
+    ///
+    /// On a machine with only one, client and servers share it.
     pub(crate) fn split() -> Self {
         let all = sched_getaffinity(None).expect("this thread's processors are known");
         let (mut client, mut servers) = (CpuSet::new(), all);
@@ -56,8 +57,10 @@ fn become_one_of(processors: &CpuSet) {
 }
 
 /// Returns for how long the threads of this process, client and server, have been ready without a
-/// processor since each began: what a trial [loses](corank_report::trials::Trial::lost). Zero if
-/// Linux does not count it.
+/// processor since each began.
+///
+/// This is what a trial [loses](corank_report::trials::Trial::lost). It is zero if Linux does not
+/// count it.
 pub(crate) fn lost() -> Duration {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten();
     let lost = threads.filter_map(|thread| {

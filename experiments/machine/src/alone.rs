@@ -17,8 +17,7 @@ use serde_json::json;
 use std::process::{Command, Stdio};
 use std::task::Waker;
 
-/// Yields of the first stretch; the second has twice as many, so that what else happens cancels
-/// out.
+/// Yields of the first stretch. The second has twice as many, so that all else cancels out.
 const YIELDS: u64 = 40;
 /// Yields before the count begins, so that work that is done once is not counted.
 const WARM_UP: u64 = 10;
@@ -76,7 +75,8 @@ fn instructions_of_a_yield(model: Model, kind: Kind) -> Result<f64> {
     Ok((twice - once) as f64 / YIELDS as f64)
 }
 
-/// The instructions between the child's first stop and its second, and between that and its third.
+/// Returns the instructions between the child's first stop and its second, and between that and its
+/// third.
 fn count_stretches(process: Pid) -> Result<[u64; 2]> {
     ensure!(
         wait(process)? == Signal::SIGSTOP,
@@ -98,7 +98,7 @@ fn count_stretches(process: Pid) -> Result<[u64; 2]> {
     Ok(counts)
 }
 
-/// Waits until the process is stopped. Returns the signal.
+/// Waits until the process is stopped, and returns the signal.
 fn wait(process: Pid) -> Result<Signal> {
     match waitpid(process, None)? {
         WaitStatus::Stopped(_, signal) => Ok(signal),
@@ -106,7 +106,7 @@ fn wait(process: Pid) -> Result<Signal> {
     }
 }
 
-/// The process that is counted.
+/// Runs the process that is counted.
 pub(crate) fn run(part: &Part, kind: Kind) -> Result<()> {
     part.prepare()?;
     let Some(participant) = part.join("yields", false)? else {
@@ -145,7 +145,7 @@ async fn yield_often(count: u64) {
     }
 }
 
-/// Lets `run` yield so often, with a stop before and after each stretch.
+/// Lets `run` yield this many times, with a stop before and after each stretch.
 fn in_stretches(run: impl Fn(u64) -> Result<()>) -> Result<()> {
     run(WARM_UP)?;
     ptrace::traceme()?;

@@ -41,12 +41,12 @@ pub(crate) fn run(part: &Part) -> Result<()> {
     for share in &shares {
         println!("{share}");
     }
-    // The threads go on, beside jobs that are late, until the conductor has heard all.
+    // The threads go on, beside jobs that are late, until the conductor has heard all processes.
     lines.next();
     Ok(())
 }
 
-/// A thread's work, until the process ends.
+/// Runs a thread's work, until the process ends.
 fn work(
     participant: Option<&Participant>,
     rounds: u64,

@@ -4,15 +4,16 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// One for the urgent process, and one for the bulk processes. Removed when dropped, after their
-/// processes.
+/// One group for the urgent process, and one for the bulk processes.
+///
+/// They are removed when dropped, after their processes.
 pub(crate) struct Groups {
     urgent: PathBuf,
     bulk: PathBuf,
 }
 
 impl Groups {
-    /// The error says why there are none.
+    /// Creates the groups; the error says why there are none.
     pub(crate) fn new() -> io::Result<Self> {
         let own = fs::read_to_string("/proc/self/cgroup")?;
         let mut last = io::Error::from(io::ErrorKind::NotFound);
@@ -69,7 +70,7 @@ impl Groups {
 impl Drop for Groups {
     fn drop(&mut self) {
         for group in [&self.urgent, &self.bulk] {
-            // It may not be there at all.
+            // It may not exist at all.
             let _ = fs::remove_dir(group);
         }
     }

@@ -15,7 +15,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// Processors that all share.
+/// Processors that all processes share.
 const PROCESSORS: usize = 2;
 /// Bulk processes; they share the bulk threads.
 const BULK_PROCESSES: usize = 2;
@@ -32,7 +32,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return Ok(());
     }
     if options.run.is_none() {
-        // Once: the count is the same on every run.
+        // Once, because the count is the same on every run.
         alone::count(0)?;
         if options.alone {
             return Ok(());
@@ -83,7 +83,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// All that is measured shares the first processors that there are.
+/// Pins all that is measured to the first processors that there are.
 fn pin() -> Result<()> {
     let all = sched_getaffinity(None)?;
     let mut some = CpuSet::new();
@@ -123,7 +123,7 @@ impl Measurement<'_> {
         }
         thread::sleep(LEAD + TRIAL * trials as u32);
         let mut shares = vec![Share::default(); trials];
-        // The urgent process has ended its last job when it tells, the others go on.
+        // The urgent process has ended its last job when it reports; the others go on.
         for process in processes.iter_mut().rev() {
             for share in &mut shares {
                 share.add(&process.hear()?.parse()?);
@@ -220,8 +220,10 @@ impl Measurement<'_> {
     }
 }
 
-/// Sums up one trial of all processes. The time that none of them had a processor is lost: other
-/// programs had it, or the processor was between two threads.
+/// Sums up one trial of all processes.
+///
+/// The time in which none of them had a processor is lost: other programs had it, or the processor
+/// was between two threads.
 fn trial(share: Share) -> Trial {
     let time = TRIAL * PROCESSORS as u32;
     Trial {
@@ -231,7 +233,7 @@ fn trial(share: Share) -> Trial {
     }
 }
 
-/// A process of the measurement. Ended when dropped.
+/// A process of the measurement, which is ended when dropped.
 struct Process {
     child: Child,
     input: ChildStdin,

@@ -1,18 +1,19 @@
 //! Experiment `linux-machine`: an urgent process, 200 µs of work each millisecond, beside bulk
 //! processes, on two processors.
 //!
-//! The models are measured in turn, run after run, each in short trials, of which the half counts
-//! that lost least (see [`corank_report::trials`] and [`meter`]). Every process is a program of its
-//! own (this one, started again), without privileges, and runs its work as coroutines of 20 µs per
-//! poll; the models differ in what the processes know of each other and in what Linux knows. One
-//! line per figure: `@row {json}`.
+//! The models are measured in turn, run after run, each in short trials. The half of the trials
+//! that lost least counts (see [`corank_report::trials`] and [`meter`]). Every process is a program
+//! of its own (this one, started again), without privileges. It runs its work as coroutines of
+//! 20 µs per poll. The models differ in what the processes know of each other and in what Linux
+//! knows. One line per figure: `@row {json}`.
 //!
 //! - `off`: without a domain.
 //! - `relaxed`, `strict`: all are in one domain.
 //! - `nice`: the bulk processes are at nice 19.
 //! - `cgroup`: the urgent process's group has 100 times the weight of the bulk processes'.
 //!
-//! Beside that: what the domain costs a process that is alone in it, in instructions of a yield.
+//! A further measurement is the cost of the domain for a process that is alone in it, in
+//! instructions of a yield.
 
 mod alone;
 mod bulk;
@@ -114,7 +115,7 @@ impl Model {
     }
 }
 
-/// What the processes of a domain tell Linux.
+/// Information that the processes of a domain give Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Told {
     /// Nothing
@@ -187,7 +188,7 @@ fn own_folder() -> Result<tempfile::TempDir> {
     Ok(tempfile::Builder::new().permissions(mode).tempdir()?)
 }
 
-/// This program.
+/// Returns the path of this program.
 fn this_program() -> Result<PathBuf> {
     let path: &Path = Path::new("/proc/self/exe");
     Ok(path.canonicalize()?)

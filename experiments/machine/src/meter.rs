@@ -1,6 +1,7 @@
-//! What a process did in each trial. All processes of a measurement cut the time at the same
-//! moments. A process needs no message at those moments, and a thread that was delayed knows
-//! afterwards what belongs to which trial.
+//! What a process did in each trial.
+//!
+//! All processes of a measurement cut the time at the same moments. So a process needs no message
+//! at those moments, and a thread that was delayed knows afterwards what belongs to which trial.
 
 use anyhow::{Context, Result};
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -8,10 +9,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How long a trial lasts: 60 jobs.
+/// Duration of a trial: 60 jobs.
 pub(crate) const TRIAL: Duration = Duration::from_millis(60);
 
-/// Nanoseconds of the clock that all processes share.
+/// Returns nanoseconds of the clock that all processes share.
 pub(crate) fn now() -> u64 {
     nanoseconds(clock_gettime(ClockId::Monotonic))
 }
@@ -20,29 +21,29 @@ fn nanoseconds(time: Timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// When the trials are.
+/// Times of the trials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Schedule {
-    /// By [`now`].
+    /// Beginning of the first trial, by [`now`].
     pub(crate) begin: u64,
     pub(crate) trials: usize,
 }
 
 impl Schedule {
-    /// In which trial this moment is; `None` before and after all.
+    /// Returns the trial of this moment; `None` before and after all.
     pub(crate) fn trial(&self, moment: u64) -> Option<usize> {
         let passed = moment.checked_sub(self.begin)?;
         let trial = usize::try_from(passed / TRIAL.as_nanos() as u64).ok()?;
         (trial < self.trials).then_some(trial)
     }
 
-    /// When the last one ends.
+    /// Returns when the last trial ends.
     pub(crate) fn end(&self) -> u64 {
         self.begin + self.trials as u64 * TRIAL.as_nanos() as u64
     }
 }
 
-/// As a process is told: `begin trials`.
+/// Text that a process receives: `begin trials`.
 impl FromStr for Schedule {
     type Err = anyhow::Error;
 
@@ -61,14 +62,14 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// What a process, or a thread of it, did in one trial.
+/// Work of a process, or of a thread of it, in one trial.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Share {
-    /// The processor time that it had, in nanoseconds.
+    /// Processor time that it had, in nanoseconds.
     pub(crate) used: u64,
     /// Chunks of bulk work.
     pub(crate) chunks: u64,
-    /// Of jobs that were due, in microseconds.
+    /// Latencies of jobs that were due, in microseconds.
     pub(crate) latencies: Vec<f64>,
 }
 
@@ -80,7 +81,7 @@ impl Share {
     }
 }
 
-/// As a process tells: `used chunks latency…`.
+/// Text that a process sends: `used chunks latency…`.
 impl FromStr for Share {
     type Err = anyhow::Error;
 
@@ -104,7 +105,7 @@ impl fmt::Display for Share {
     }
 }
 
-/// Counts for one thread, which asks it after each piece of its work.
+/// Counts of one thread, which updates them after each piece of its work.
 pub(crate) struct Meter {
     schedule: Schedule,
     shares: Vec<Share>,
@@ -124,9 +125,10 @@ impl Meter {
         }
     }
 
-    /// A piece of work has ended now, with so many chunks. What the thread used since the last
-    /// trial ended belongs to the trial in which it last worked: while it did not run it used
-    /// nothing.
+    /// Notes that a piece of work has ended now, with this many chunks.
+    ///
+    /// What the thread used since the last trial ended belongs to the trial in which it last
+    /// worked: while it did not run it used nothing.
     pub(crate) fn note(&mut self, chunks: u64) {
         self.note_at(now(), chunks, || {
             nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
@@ -148,7 +150,7 @@ impl Meter {
         }
     }
 
-    /// A job that was due at this moment took so long.
+    /// Notes that a job that was due at this moment took this long.
     pub(crate) fn note_job(&mut self, due: u64, latency: Duration) {
         if let Some(trial) = self.schedule.trial(due) {
             let latency = latency.as_nanos() as f64 / 1e3;
@@ -156,7 +158,7 @@ impl Meter {
         }
     }
 
-    /// Whether all trials have been.
+    /// Tests whether all trials have been.
     pub(crate) fn has_ended(&self) -> bool {
         self.current.is_none() && now() >= self.schedule.end()
     }

@@ -1,5 +1,6 @@
-//! The urgent process: a job each millisecond, whose latency is the time from when it was due to
-//! its end.
+//! The urgent process: a job each millisecond.
+//!
+//! A job's latency is the time from when it was due to its end.
 
 use crate::Part;
 use crate::meter::{self, Meter, Schedule};
@@ -19,7 +20,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// An executor for this thread, and what it sees.
+    /// Creates an executor for this thread, and its view.
     pub(crate) fn new(participant: Option<&Participant>) -> Result<(Executor, Self)> {
         let Some(participant) = participant else {
             return Ok((Executor::new(), Self { worker: None }));
@@ -30,7 +31,7 @@ impl View {
         Ok((executor, Self { worker }))
     }
 
-    /// Runs what is ready; true if there may be more.
+    /// Runs what is ready; returns true if there may be more.
     pub(crate) fn run(&self, executor: &Executor) -> bool {
         let Some(worker) = &self.worker else {
             return executor.step() == Step::Ran;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 pub(crate) const CHUNK: Duration = Duration::from_micros(20);
 /// Chunks of one urgent job: 200 µs.
 pub(crate) const JOB: u32 = 10;
-/// How often there is one.
+/// Period of the urgent jobs.
 pub(crate) const PERIOD: Duration = Duration::from_millis(1);
 
 pub(crate) const URGENT: Priority = level(4);
@@ -18,7 +18,7 @@ const fn level(level: u8) -> Priority {
     Priority::new(level).expect("below 64")
 }
 
-/// Each round needs the result of the one before.
+/// Runs rounds of work, each of which needs the result of the one before.
 pub(crate) fn rounds(count: u64) {
     let mut state = black_box(1u64);
     for _ in 0..count {
@@ -29,7 +29,7 @@ pub(crate) fn rounds(count: u64) {
     black_box(state);
 }
 
-/// How many rounds take [`CHUNK`] where nothing disturbs them.
+/// Returns how many rounds take [`CHUNK`] where nothing disturbs them.
 pub(crate) fn calibrate() -> u64 {
     const TRIAL: u64 = 200_000;
     let fastest = (0..50)

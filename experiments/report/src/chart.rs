@@ -1,7 +1,7 @@
 //! Line charts as SVG, readable on a light and on a dark page.
 //!
 //! Text stays text. What belongs to the frame (text, axes, grid) has the colour of the surrounding
-//! text; the lines' colours are taken from Okabe and Ito's palette, which colour-blind readers can
+//! text. The lines' colours are taken from Okabe and Ito's palette, which colour-blind readers can
 //! tell apart, and each line has a mark of its own.
 
 use crate::row::Row;
@@ -16,20 +16,23 @@ const SIZE: (u32, u32) = (820, 430);
 /// The legend's share of the width.
 const LEGEND_WIDTH: i32 = 176;
 
-/// Stands for the surrounding text's colour until the figure is finished. No line has this colour.
+/// Colour that stands for the surrounding text's colour until the figure is finished. No line has
+/// it.
 const INK: RGBColor = RGBColor(1, 1, 1);
 const INK_IN_SVG: &str = "#010101";
 
-/// A figure that stands alone chooses its ink by the reader's preference; inside a page the page's
+/// Style of the figure's ink.
+///
+/// A figure that stands alone chooses its ink by the reader's preference. Inside a page the page's
 /// rules for the class apply.
 pub(crate) const THEME: &str = "<style>.corank-figure{color:#24292f}@media(prefers-color-scheme:dark){.corank-figure{color:#d7dde4}}</style>";
 
-/// What the horizontal or vertical direction shows.
+/// Description of the horizontal or vertical direction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis<'a> {
     /// The quantity and its unit.
     pub(crate) label: &'a str,
-    /// Whether equal distances mean equal ratios.
+    /// Tells whether equal distances mean equal ratios.
     pub(crate) logarithmic: bool,
 }
 
@@ -46,7 +49,7 @@ pub(crate) struct Dot {
     pub(crate) high: f64,
 }
 
-/// Returns the rows' dots over the parameter `x`, from left to right. Skips rows without it.
+/// Returns the rows' dots over the parameter `x`, from left to right; skips rows without it.
 pub(crate) fn dots<'a>(rows: impl Iterator<Item = &'a Row>, x: &str) -> Vec<Dot> {
     let mut dots: Vec<Dot> = rows
         .filter_map(|row| {
@@ -63,8 +66,9 @@ pub(crate) fn dots<'a>(rows: impl Iterator<Item = &'a Row>, x: &str) -> Vec<Dot>
     dots
 }
 
-/// Draws a line for each model over a parameter, coloured in the models' order. Returns `None` if
-/// no row is of these models.
+/// Draws a line for each model over a parameter, coloured in the models' order.
+///
+/// Returns `None` if no row is of these models.
 ///
 /// # Errors
 /// As [`Chart::to_svg`].
@@ -100,7 +104,7 @@ pub(crate) fn by_model<'a>(
 pub(crate) struct Series {
     /// The name in the legend.
     pub(crate) name: String,
-    /// The number of its colour and mark, so that one model looks alike in every figure.
+    /// The number of its colour and mark, so that one model is drawn alike in every figure.
     pub(crate) style: usize,
     /// The points, from left to right.
     pub(crate) dots: Vec<Dot>,
@@ -250,8 +254,10 @@ impl Chart<'_> {
     }
 }
 
-/// The mark of a style, as the corners of a filled polygon around (0, 0): disc, triangle, square,
-/// diamond, triangle upside down, two bars, and a triangle to the right.
+/// Returns the mark of a style, as the corners of a filled polygon around (0, 0).
+///
+/// The marks are disc, triangle, square, diamond, triangle upside down, two bars, and a triangle to
+/// the right.
 fn mark(style: usize) -> Polygon<(i32, i32)> {
     let corners: &[(i32, i32)] = match style % COLOURS.len() {
         0 => &[
@@ -291,14 +297,14 @@ fn range(axis: Axis, values: impl Iterator<Item = f64>) -> Result<Range<f64>> {
     if low <= 0.0 {
         return Err(anyhow!("0 on the logarithmic axis `{}`", axis.label));
     }
-    // Whole powers of ten, which the axis labels; but not a whole empty one for a point that only
+    // Whole powers of ten, which the axis labels, but not a whole empty one for a point that only
     // just crosses a border.
     let decade = |value: f64, round: fn(f64) -> f64| 10f64.powf(round(value.log10()));
     Ok(0.999 * decade(low * 1.05, f64::floor).min(low / 1.1)
         ..decade(high / 1.05, f64::ceil).max(high * 1.1))
 }
 
-/// A label of an axis.
+/// Formats a label of an axis.
 fn tick(value: f64) -> String {
     if value.abs() >= 1000.0 || value.fract() == 0.0 {
         format!("{value:.0}")

@@ -16,7 +16,7 @@ pub struct Document {
     pub commit: String,
     /// The machine: processor, cores, kernel, version of QEMU.
     pub host: Map<String, Value>,
-    /// How the experiment was run.
+    /// The settings with which the experiment was run.
     pub settings: Map<String, Value>,
     /// The measured points.
     pub rows: Vec<Row>,
@@ -38,7 +38,9 @@ impl Document {
         })
     }
 
-    /// Writes the document, one row a line. Creates the folder if it is missing.
+    /// Writes the document, one row a line.
+    ///
+    /// Creates the folder if it is missing.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -66,7 +68,7 @@ impl Document {
         ))
     }
 
-    /// Tests whether the run was a quick one: fewer points and fewer repetitions.
+    /// Tests whether the run was a quick one, with fewer points and fewer repetitions.
     pub fn quick(&self) -> bool {
         self.settings
             .get("quick")

@@ -1,4 +1,4 @@
-//! What an experiment is to the report: its heading, and what is shown of its results.
+//! An experiment, as the report uses it: its heading, and what is shown of its results.
 
 use crate::document::Document;
 use crate::passage::Passage;
@@ -15,7 +15,7 @@ pub struct Experiment {
     pub name: &'static str,
     /// The title of its section.
     pub heading: &'static str,
-    /// What is measured, below the heading; HTML.
+    /// Description of what is measured, below the heading; HTML.
     pub about: &'static str,
     pub(crate) figures: fn(&Document) -> Result<Vec<Figure>>,
     pub(crate) tables: fn(&Document) -> Result<Vec<Table>>,
@@ -24,7 +24,7 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Shows the rows as they are, without figures and targets.
+    /// An experiment that shows the rows as they are, without figures and targets.
     pub(crate) const PLAIN: Self = Self {
         name: "",
         heading: "",

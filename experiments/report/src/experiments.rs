@@ -34,7 +34,7 @@ pub const ALL: [&Experiment; 12] = [
     &gateway::EXPERIMENT,
 ];
 
-/// Returns the experiment whose results a document has.
+/// Returns the experiment that a document has the results of.
 ///
 /// # Errors
 /// If no experiment has the document's name.
@@ -52,7 +52,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// A page of this repository.
+    /// Returns a page of this repository.
     fn page(name: &str) -> String {
         let file = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../..")
@@ -91,7 +91,7 @@ mod tests {
             .lines()
             .find(|line| line.starts_with("| B+ tree, scan of 64-byte leaves |"))
             .unwrap();
-        // Of 32 coroutines, and of the automatic number; with both compilers.
+        // With 32 coroutines, and with the automatic number; with both compilers.
         let cells: Vec<&str> = line.split('|').collect();
         let mut there: Vec<f64> = [cells[3], cells[5]]
             .iter()

@@ -7,7 +7,7 @@ use crate::table::{escape, figure};
 use std::fmt::Write;
 
 const CELL: (usize, usize) = (98, 30);
-/// A letter of the title takes no more.
+/// Width that a letter of the title takes at most.
 const LETTER: usize = 9;
 const LEFT: usize = 220;
 const TOP: usize = 66;
@@ -78,8 +78,9 @@ impl HeatMap<'_> {
     }
 }
 
-/// Blue above 1, vermilion below, the stronger the further; four times as much is as strong as it
-/// gets, so that text stays readable on it.
+/// Returns the colour of a factor: blue above 1, vermilion below, the stronger the further.
+///
+/// Four times as much is as strong as it gets, so that text stays readable on it.
 fn shade(factor: f64) -> (&'static str, f64) {
     let colour = if factor >= 1.0 { "#1f83c4" } else { "#d9620b" };
     (colour, (factor.log2().abs() / 2.0).min(1.0) * 0.65)

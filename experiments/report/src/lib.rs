@@ -1,7 +1,7 @@
 //! The results of the experiments: samples in; JSON documents, tables, figures and a page out.
 //!
 //! Nothing here measures anything. An experiment prints one line per run ([`row::Sample`]). The
-//! samples of one measured point become a [`row::Row`], the rows of one run a
+//! samples of one measured point become a [`row::Row`], and the rows of one run a
 //! [`document::Document`]. An [`experiment::Experiment`] says what is shown of its results:
 //! figures, tables, targets ([`verdict`]) and what the repository's pages say of them
 //! ([`passage`]). [`experiments`] lists them all, and [`page`] makes one HTML file of all results.

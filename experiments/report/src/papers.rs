@@ -73,8 +73,8 @@ pub(crate) const B: &[(u32, &[Point])] = &[
 /// A published point of the TCP server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Served {
-    /// Which tasks serve calls in the kernel (`K`) and which run in the process (`U`): coroutines
-    /// (`C`) or threads (`T`).
+    /// Tasks that serve calls in the kernel (`K`) and tasks that run in the process (`U`):
+    /// coroutines (`C`) or threads (`T`).
     pub(crate) model: &'static str,
     /// Connections.
     pub(crate) connections: u32,
@@ -93,8 +93,9 @@ const fn served(model: &'static str, connections: u32, throughput: f64, latency:
     }
 }
 
-/// The TCP server on four cores of 100 MHz; [`SERVER_LOAD`] is its load. With kernel and user
-/// threads the run of 96 connections failed.
+/// The TCP server on four cores of 100 MHz; [`SERVER_LOAD`] is its load.
+///
+/// With kernel and user threads the run of 96 connections failed.
 ///
 /// Source: raw data of the authors of COPS, not the text.
 pub(crate) const SERVER: &[Served] = &[
@@ -111,14 +112,15 @@ pub(crate) const SERVER: &[Served] = &[
     served("KTUC", 96, 477.0, 1040.0),
 ];
 
-/// The load of [`SERVER`]. Its figures stand beside rows of the same load only.
+/// The load of [`SERVER`]; the figures of that stand beside rows of the same load only.
 pub(crate) const SERVER_LOAD: Load = Load {
     matrix: 15.0,
     period: 100.0,
     harts: 4.0,
 };
 
-/// What two measurements of the TCP server must have in common to stand beside each other.
+/// Properties that two measurements of the TCP server must have in common to stand beside each
+/// other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Load {
     /// Rows of a request's matrix.
@@ -134,7 +136,7 @@ pub(crate) struct Load {
 ///
 /// Source: raw data of the authors of COPS, not the text: 64 connections, a request each 50 ms. How
 /// the value was computed is not known (docs/papers.md). It is a target and stands beside no row of
-/// ours, whose load is that of COPS, section 5.2.
+/// ours. The load of our rows is that of COPS, section 5.2.
 pub(crate) const LEVELS_APART: f64 = 13.5;
 
 /// Number of connections that the TCP server takes in the same memory: with coroutines, with
@@ -149,7 +151,7 @@ pub(crate) const CONNECTIONS: [f64; 2] = [385.0, 186.0];
 /// Source: the same draft, "Less memory usage".
 pub(crate) const FUTURES: [f64; 2] = [264.0, 176.0];
 
-/// Returns the published point of an experiment at `n`. `bytes` only matters in B.
+/// Returns the published point of an experiment at `n`; `bytes` only matters in B.
 pub(crate) fn find(experiment: &str, bytes: Option<f64>, n: f64) -> Option<Point> {
     let points = match experiment {
         "a" => A,

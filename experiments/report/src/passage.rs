@@ -71,7 +71,7 @@ pub(crate) fn lines(document: &Document, tables: &[Table], verdicts: &[Verdict])
         host("cpu"),
         host("cores")
     );
-    // What the experiment found of the machine.
+    // Findings of the experiment about the machine.
     for setting in ["memory", "energy"] {
         if let Some(found) = document.settings.get(setting).and_then(Value::as_str) {
             text += &format!("; {found}");
@@ -85,8 +85,9 @@ pub(crate) fn lines(document: &Document, tables: &[Table], verdicts: &[Verdict])
     Ok(text + "\nThe targets, as ratios of times:\n\n" + &verdicts.to_markdown())
 }
 
-/// Compares the targets of a passage with these. Returns the first difference, or a result that
-/// contradicts its figures.
+/// Compares the targets of a passage with these.
+///
+/// Returns the first difference, or a result that contradicts its figures.
 #[cfg(test)]
 pub(crate) fn wrong_targets(passage: &str, verdicts: &[Verdict]) -> Option<String> {
     let heads = verdict::table(&[]).to_markdown();
@@ -112,7 +113,7 @@ pub(crate) fn wrong_targets(passage: &str, verdicts: &[Verdict]) -> Option<Strin
         };
         if !claim.starts_with(&verdict.claim)
             || limit != verdict.limit()
-            // What is met by less than is shown may look like the limit.
+            // A value that meets its limit by less than is shown may look like the limit.
             || (word != expected.word() && measured != limit)
         {
             return Some(format!(

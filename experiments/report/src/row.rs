@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// An experiment's output has one such line per run: this mark, then a [`Sample`] as JSON.
+/// Mark in an experiment's output, before a [`Sample`] as JSON; there is one such line per run.
 pub const MARK: &str = "@row ";
 
 /// One run of one side of a comparison, as an experiment prints it.
@@ -14,21 +14,21 @@ pub struct Sample {
     pub experiment: String,
     /// The side of the comparison.
     pub model: String,
-    /// What was measured: `time`, `bytes`, …
+    /// The quantity that was measured: `time`, `bytes`, …
     pub metric: String,
     /// The unit of `value`.
     pub unit: String,
-    /// What was measured in this run.
+    /// The value that was measured in this run.
     pub value: f64,
-    /// The number of the run, if the experiment prints one. It is no parameter of the point.
+    /// The number of the run, if the experiment prints one; it is no parameter of the point.
     pub run: Option<u64>,
-    /// Everything else: the parameters of the point.
+    /// The parameters of the point: everything else.
     #[serde(flatten)]
     pub parameters: Map<String, Value>,
 }
 
 impl Sample {
-    /// Parses a line of an experiment's output. Returns `None` if it is not a sample.
+    /// Parses a line of an experiment's output; returns `None` if it is not a sample.
     ///
     /// # Errors
     /// If the line has the mark but is not a sample.
@@ -52,7 +52,7 @@ pub struct Row {
     /// The parameters of the point: `n`, `bytes`, `order`, …
     #[serde(flatten)]
     pub parameters: Map<String, Value>,
-    /// What was measured.
+    /// The quantity that was measured.
     pub metric: String,
     /// The unit of `runs` and `median`.
     pub unit: String,
@@ -158,8 +158,9 @@ fn check(experiment: &str, sample: &Sample) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the sides have equally many values at each point. Two or more of them may have
-/// alternated for more runs.
+/// Checks that the sides have equally many values at each point.
+///
+/// Two or more of them may have alternated for more runs.
 fn equally_often(rows: &[Row]) -> Result<()> {
     for row in rows {
         let beside: Vec<_> = rows
@@ -188,14 +189,14 @@ fn equally_often(rows: &[Row]) -> Result<()> {
     Ok(())
 }
 
-/// The experiments whose medians leave out outliers.
+/// The experiments with medians that leave out outliers.
 const WITHOUT_OUTLIERS: [&str; 1] = ["edge"];
 
-/// A value is an outlier if it is further from the median than so many times the mean distance from
-/// it (the thesis, section 4.3.3).
+/// Number of mean distances from the median beyond which a value is an outlier (the thesis, section
+/// 4.3.3).
 const OUTLIER: f64 = 3.5;
 
-/// Returns the values without outliers, in their order. Keeps at least one.
+/// Returns the values without outliers, in their order; keeps at least one.
 pub fn without_outliers(values: &[f64]) -> Vec<f64> {
     let Some(middle) = median(values) else {
         return Vec::new();
@@ -206,8 +207,9 @@ pub fn without_outliers(values: &[f64]) -> Vec<f64> {
     values.iter().filter(near).copied().collect()
 }
 
-/// Returns the middle value, or the mean of the two in the middle. Returns `None` if there is no
-/// value.
+/// Returns the middle value, or the mean of the two in the middle.
+///
+/// Returns `None` if there is no value.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -3,7 +3,7 @@
 /// A table; every row has as many cells as the header.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// What the table shows.
+    /// Title, which says what the table shows.
     pub title: String,
     /// The columns' titles.
     pub header: Vec<String>,
@@ -111,8 +111,9 @@ impl Table {
     }
 }
 
-/// Formats three significant digits, without an exponent; large numbers whole. A ratio to nothing
-/// is `∞`, and one of nothing to nothing `–`.
+/// Formats three significant digits, without an exponent; large numbers whole.
+///
+/// A ratio to nothing is `∞`, and one of nothing to nothing `–`.
 pub fn figure(value: f64) -> String {
     if value.is_nan() {
         return "–".to_string();

@@ -1,4 +1,4 @@
-//! Which trials count, and what they say together.
+//! Selection of the trials that count, and what they say together.
 //!
 //! The tail of a latency shows everything that runs on the machine. A kernel thread that takes a
 //! processor for 4 ms, four times a second, is all that a 99th percentile over a second would show.
@@ -6,7 +6,7 @@
 //! lost least of its processors to other programs.
 //!
 //! The experiment defines the loss, the same for all models and independent of what a model does
-//! with its processors. A model whose own threads delay each other loses time in every trial. The
+//! with its processors. A model with threads that delay each other loses time in every trial. The
 //! loss of both halves is reported.
 
 use std::time::Duration;
@@ -22,8 +22,9 @@ pub struct Trial {
     pub served: Vec<usize>,
 }
 
-/// Splits trials into those that lost least, and the others. Keeps the larger part of an odd
-/// number.
+/// Splits trials into those that lost least, and the others.
+///
+/// Keeps the larger part of an odd number.
 pub fn halves(mut trials: Vec<Trial>) -> (Vec<Trial>, Vec<Trial>) {
     trials.sort_by_key(|trial| trial.lost);
     let dropped = trials.split_off(trials.len().div_ceil(2));

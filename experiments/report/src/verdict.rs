@@ -16,8 +16,10 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Weakens the verdict of a disturbed run, and adds the disturbance to its text. A missed
-    /// target stays missed. A met target may have been met by chance, so it counts as not measured.
+    /// Weakens the verdict of a disturbed run, and adds the disturbance to its text.
+    ///
+    /// A missed target stays missed. A met target may have been met by chance, so it counts as not
+    /// measured.
     #[must_use]
     pub(crate) fn disturbed(mut self, disturbance: Option<String>) -> Self {
         let Some(disturbance) = disturbance else {

@@ -1,16 +1,16 @@
 //! The scheduling contract (`spec/contract.md`) in executable form.
 //!
-//! - [`Model`] says what must happen after any sequence of operations. It is written to be read
-//!   beside the contract, with linear searches and no cleverness, and cites the rules by number.
+//! - [`Model`] defines what must happen after any sequence of operations. It is meant to be read
+//!   beside the contract: it uses linear searches and no tricks, and cites the rules by number.
 //! - [`Trace`] is a small scene from `spec/traces/`: operations, and the order that they must lead
-//!   to. [`Trace::parse`] reads one, [`record()`] makes one from any operations by asking the
-//!   model.
-//! - [`Platform`] is what a place that runs coroutines implements so that [`replay()`] can check it
+//!   to. [`Trace::parse`] reads one. [`record()`] makes one from any operations with the model's
+//!   replies.
+//! - [`Platform`] is the interface that an executor implements so that [`replay()`] can check it
 //!   against a trace.
 //!
-//! An oracle for property tests follows from the three: take random numbers, let [`record_numbers`]
-//! make a trace of them with what the model answers, [`replay()`] it on the real thing. A
-//! counterexample prints as a trace file.
+//! The three make an oracle for property tests. [`record_numbers`] makes a trace of random numbers
+//! and the model's replies, and [`replay()`] checks the real executor against it. A counterexample
+//! prints as a trace file.
 //!
 //! ```
 //! use corank_model::{Model, Trace, replay};

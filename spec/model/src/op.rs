@@ -2,92 +2,96 @@
 
 use crate::model::Outcome;
 
-/// The *n*-th coroutine that the scene spawned, counted from 0; refused spawns count as well.
+/// The *n*-th coroutine that the scene spawned, counted from 0, including refused spawns.
 ///
-/// A number is never given out twice, so a stale one (C2) needs no generation here. A platform
-/// keeps a list that leads from these numbers to its own identifiers.
+/// A number is never reused, so a stale one (C2) needs no generation here. A platform keeps a list
+/// that maps these numbers to its own identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(pub usize);
 
-/// One thing that a scene does.
+/// One operation of a scene.
 ///
-/// Mutexes, semaphores, events and channels are named by their place in the list of their kind in
-/// [`Settings`](crate::Settings). Levels are plain numbers so that a scene can try a level that
+/// Mutexes, semaphores, events and channels are named by their index in the list of their kind in
+/// [`Settings`](crate::Settings). Levels are plain numbers, so that a scene can try a level that
 /// does not exist (P1).
 ///
-/// Who may do it: *anyone* means the running coroutine, or the world outside while nothing runs.
+/// Each operation names its place. *Anywhere* means the running coroutine, or the world outside
+/// while no coroutine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Anyone: create a coroutine at this level, or at the default one. It gets the next [`Id`],
-    /// even if it is refused.
+    /// Anywhere: creates a coroutine at this level, or at the default one.
+    ///
+    /// It gets the next [`Id`], even if it is refused.
     Spawn(Option<u8>),
-    /// Anyone: wake.
+    /// Anywhere: wakes the coroutine.
     Wake(Id),
-    /// Anyone: set the base level.
+    /// Anywhere: sets the base level.
     Reprioritize(Id, u8),
-    /// Anyone: cancel.
+    /// Anywhere: cancels the coroutine.
     Cancel(Id),
-    /// Anyone: drop the handle of this coroutine (X7).
+    /// Anywhere: drops the handle of this coroutine (X7).
     Detach(Id),
-    /// Anyone: set this event.
+    /// Anywhere: sets this event.
     Set(usize),
-    /// Anyone: reset this event.
+    /// Anywhere: resets this event.
     Reset(usize),
-    /// Anyone: signal this key.
+    /// Anywhere: signals this key.
     SignalKey(u64),
-    /// Anyone: give back a permit of this semaphore that the running coroutine holds, or else add
-    /// one (N6).
+    /// Anywhere: gives back a permit of this semaphore that the running coroutine holds, or else
+    /// adds one (N6).
     Release(usize),
 
-    /// Outside: the time is now this, or stays what it is if that is later (T6).
+    /// Outside: sets the time to this, unless it is later already (T6).
     Advance(u64),
-    /// Outside: the most urgent level elsewhere in the system.
+    /// Outside: sets the most urgent level elsewhere in the system.
     Elsewhere(Option<u8>),
-    /// Outside: take the result of this coroutine from its handle, without waiting.
+    /// Outside: takes the result of this coroutine from its handle, without waiting.
     TakeResult(Id),
-    /// Outside: let the executor choose. A coroutine that is chosen runs until one of the
-    /// operations that end a poll.
+    /// Outside: lets the executor choose.
+    ///
+    /// The chosen coroutine runs until one of the operations that end a poll.
     Pick,
 
-    /// The running coroutine: lock this mutex. May wait.
+    /// The running coroutine: locks this mutex. May wait.
     Lock(usize),
-    /// The running coroutine: unlock this mutex, which it holds.
+    /// The running coroutine: unlocks this mutex, which it holds.
     Unlock(usize),
-    /// The running coroutine: acquire a permit of this semaphore. May wait.
+    /// The running coroutine: acquires a permit of this semaphore. May wait.
     Acquire(usize),
-    /// The running coroutine: wait for this event. May wait.
+    /// The running coroutine: waits for this event. May wait.
     WaitEvent(usize),
-    /// The running coroutine: send this message into this channel. May wait.
+    /// The running coroutine: sends this message into this channel. May wait.
     Send(usize, u64),
-    /// The running coroutine: receive a message from this channel. May wait.
+    /// The running coroutine: receives a message from this channel. May wait.
     Receive(usize),
-    /// The running coroutine: wait for this key. May wait.
+    /// The running coroutine: waits for this key. May wait.
     WaitKey(u64),
-    /// The running coroutine: sleep until this time. May wait.
+    /// The running coroutine: sleeps until this time. May wait.
     Sleep(u64),
-    /// The running coroutine: await the handle of this coroutine. May wait.
+    /// The running coroutine: awaits the handle of this coroutine. May wait.
     Join(Id),
 
-    /// The running coroutine, first thing in its poll: poll what it waited for. May wait again.
+    /// The running coroutine, first in its poll: polls the future in which it waits. May wait
+    /// again.
     Resume,
-    /// The running coroutine, first thing in its poll: drop the future that it waited in, without
+    /// The running coroutine, first in its poll: drops the future in which it waits, without
     /// polling it.
     Abandon,
 
-    /// Ends the poll: wake oneself, then pending.
+    /// Ends the poll: the coroutine wakes itself, and is pending.
     Yield,
-    /// Ends the poll: pending.
+    /// Ends the poll: the coroutine is pending.
     Block,
-    /// Ends the poll: ready with the output.
+    /// Ends the poll: the coroutine is ready with the output.
     Finish,
-    /// Ends the poll: unwind.
+    /// Ends the poll: the coroutine unwinds.
     Panic,
 }
 
-/// What came of an operation.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// It is done; for one that may wait, without waiting or at the end of the wait.
+    /// It is done. An operation that may wait is done without waiting, or at the end of the wait.
     Done,
     /// It was refused, and nothing has changed.
     Refused,
@@ -101,31 +105,32 @@ pub enum Reply {
     NotYet,
     /// `Pick`: this coroutine runs now.
     Picked(Id),
-    /// `Pick`: nothing is ready.
+    /// `Pick`: no coroutine is ready.
     Idle,
-    /// `Pick`: something more urgent waits elsewhere.
+    /// `Pick`: more urgent work waits elsewhere.
     GivesWay,
-    /// The operation makes no sense here (nobody runs, the mutex is not held, the handle is gone,
-    /// …). Nothing has changed. A trace never expects this; makers of random scenes leave such
-    /// operations out.
+    /// The operation makes no sense here.
+    ///
+    /// For example, no coroutine runs, the mutex is not held, or the handle is gone. Nothing has
+    /// changed. A trace never expects this, and generators of random scenes omit such operations.
     Invalid,
 }
 
 impl Op {
-    /// How many kinds [`from_numbers`](Op::from_numbers) tells apart; a prime.
+    /// The number of kinds that [`from_numbers`](Op::from_numbers) distinguishes; a prime.
     pub const KINDS: u8 = 53;
 
-    /// Makes an operation of any three numbers, for property tests and fuzzers.
+    /// Makes an operation from any three numbers, for property tests and fuzzers.
     ///
-    /// `spawned` is the number of coroutines spawned so far, and `objects` how many there are of
-    /// each kind of primitive. Every kind of operation comes up; polls end and picks come more
-    /// often than the rest, so that scenes move.
+    /// `spawned` is the number of coroutines spawned so far, and `objects` the number of primitives
+    /// of each kind. Every kind of operation occurs. Ends of polls and picks occur more often than
+    /// the rest, so that scenes make progress.
     pub fn from_numbers(kind: u8, a: u8, b: u8, spawned: usize, objects: usize) -> Op {
-        // One of the latest, which are more likely to be alive.
+        // One of the latest coroutines, which are more likely to be alive.
         let id = Id(spawned.saturating_sub(1 + usize::from(a) % spawned.clamp(1, 8)));
         let object = usize::from(a) % objects.max(1);
         let key = u64::from(a) % 3;
-        // Few levels, so that equals meet; now and then one that does not exist.
+        // Few levels, so that equal levels occur, and sometimes a level that does not exist.
         let level = |n: u8| match n {
             0..=249 => [3, 5, 5, 8, 32, 63][usize::from(n) % 6],
             _ => n,
@@ -163,7 +168,7 @@ impl Op {
         }
     }
 
-    /// The coroutine that it names.
+    /// Returns the coroutine that it names.
     pub fn coroutine(self) -> Option<Id> {
         match self {
             Op::Wake(id)
@@ -176,7 +181,7 @@ impl Op {
         }
     }
 
-    /// Whether the operation may have to wait; such a one ends the poll if it does.
+    /// Tests whether the operation may have to wait. If it waits, it ends the poll.
     pub fn may_wait(self) -> bool {
         use Op::*;
         matches!(
@@ -193,17 +198,17 @@ impl Op {
         )
     }
 
-    /// Whether the operation always ends the poll.
+    /// Tests whether the operation always ends the poll.
     pub fn ends_poll(self) -> bool {
         matches!(self, Op::Yield | Op::Block | Op::Finish | Op::Panic)
     }
 
-    /// Whether only the running coroutine can do it.
+    /// Tests whether only the running coroutine can do it.
     pub fn is_inside(self) -> bool {
         self.may_wait() || self.ends_poll() || matches!(self, Op::Unlock(_) | Op::Abandon)
     }
 
-    /// Whether only the world outside can do it, while nothing runs.
+    /// Tests whether only the world outside can do it, while no coroutine runs.
     pub fn is_outside(self) -> bool {
         matches!(
             self,

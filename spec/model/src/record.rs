@@ -1,4 +1,4 @@
-//! Making traces out of operations.
+//! Makes traces out of operations.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -10,11 +10,12 @@ use crate::op::{Id, Op, Reply};
 use crate::replay::Platform;
 use crate::trace::{Expected, Feature, Names, PollLine, Question, Settings, Step, StepKind, Trace};
 
-/// Lets the model do the operations and writes down what it answers, with the bitmap after each and
-/// the state of every coroutine in the end.
+/// Performs the operations on the model and records its replies.
 ///
-/// Operations that make no sense where they come are left out, and so are those that would lead to
-/// a deadlock (I8). So any sequence gives a trace that a correct platform replays.
+/// The trace has the bitmap after each operation, and the state of every coroutine at the end.
+///
+/// Operations that make no sense at their place are omitted, and so are those that would lead to a
+/// deadlock (I8). So any sequence gives a trace that a correct platform replays.
 pub fn record(name: &str, settings: &Settings, ops: impl IntoIterator<Item = Op>) -> Trace {
     let mut recorder = Recorder::new(settings);
     for op in ops {
@@ -23,12 +24,12 @@ pub fn record(name: &str, settings: &Settings, ops: impl IntoIterator<Item = Op>
     recorder.finish(name, settings)
 }
 
-/// Makes a trace of any numbers: this is how property tests and fuzzers compare a platform with the
+/// Makes a trace from any numbers, by which property tests and fuzzers compare a platform with the
 /// model.
 ///
-/// Each triple of numbers becomes one operation, the first that makes sense in the order in which
-/// [`Op::from_numbers`] is asked, and that needs nothing but what `supports` allows. The trace is
-/// as in [`record`].
+/// Each triple of numbers becomes one operation. It is the first that makes sense, in the order in
+/// which [`Op::from_numbers`] is asked, and that needs only features that `supports` allows. The
+/// trace is as in [`record`].
 pub fn record_numbers(
     name: &str,
     settings: &Settings,
@@ -45,8 +46,8 @@ pub fn record_numbers(
     let mut recorder = Recorder::new(settings);
     for (kind, a, b) in numbers {
         let spawned = recorder.model.spawned();
-        // A step without a common factor with the number of kinds goes through all of them, and
-        // does not prefer the neighbours of those that seldom make sense.
+        // A step without a common factor with the number of kinds reaches all kinds, and does not
+        // prefer the neighbours of kinds that seldom make sense.
         let kinds = (0..Op::KINDS).map(|i| (kind % Op::KINDS + i * 5) % Op::KINDS);
         kinds
             .map(|kind| Op::from_numbers(kind, a, b, spawned, objects))
@@ -61,7 +62,7 @@ struct Recorder {
     steps: Vec<Step>,
     /// The poll that has begun.
     poll: Option<(Id, Vec<PollLine>)>,
-    /// The last operation was an advance.
+    /// True if the last operation was an advance.
     advanced: bool,
 }
 
@@ -75,9 +76,9 @@ impl Recorder {
         }
     }
 
-    /// Does and records the operation, unless it makes no sense here.
+    /// Performs and records the operation, unless it makes no sense here.
     fn try_op(&mut self, op: Op) -> bool {
-        // A platform may fire its timers only when it picks (T7), and the format asks for a pick
+        // A platform may fire its timers only when it picks (T7), and the format requires a pick
         // after an advance.
         let too_early = self.advanced && !matches!(op, Op::Pick | Op::Advance(_));
         // A trace has names only for coroutines that it has spawned.
@@ -102,7 +103,7 @@ impl Recorder {
         match (op, reply) {
             (Op::Pick, Reply::Picked(id)) => {
                 self.poll = Some((id, Vec::new()));
-                return; // The next line may have to be a `got`, so nothing is asked here.
+                return; // The next line may have to be a `got`, so no question comes here.
             }
             (Op::Pick, Reply::GivesWay) => self.step(StepKind::GiveWay),
             (Op::Pick, _) => self.step(StepKind::Idle),
@@ -137,7 +138,7 @@ impl Recorder {
     }
 
     fn finish(mut self, name: &str, settings: &Settings) -> Trace {
-        // A poll that is still open ends pending, after it has looked at what it waited for.
+        // A poll that is still open ends pending, after it has polled the future in which it waits.
         if self.advanced || self.model.running().is_some() {
             for op in [Op::Pick, Op::Resume, Op::Block] {
                 self.try_op(op);

@@ -1,4 +1,4 @@
-//! Replaying a trace on a platform.
+//! Replays a trace on a platform.
 
 use alloc::format;
 use alloc::rc::Rc;
@@ -13,12 +13,12 @@ use crate::trace::{
     Action, Answer, Expected, Feature, PollLine, Question, Settings, StepKind, Trace,
 };
 
-/// A place where coroutines run, as the replayer sees it.
+/// An executor of coroutines, as the replayer sees it.
 ///
-/// What the world outside does reaches the platform through [`apply`](Platform::apply). What a
-/// coroutine does during its poll it must do itself, so the control is the other way round there:
-/// [`step`](Platform::step) lets the executor pick, the coroutine that is picked says who it is
-/// ([`Script::enter`]), and then asks the script what to do until its poll has ended.
+/// Operations of the world outside reach the platform through [`apply`](Platform::apply). A
+/// coroutine must itself perform the operations of its poll, so there the control is inverted.
+/// [`step`](Platform::step) lets the executor pick. The picked coroutine announces its identifier
+/// ([`Script::enter`]), and then asks the script for its operations until its poll has ended.
 ///
 /// A coroutine's body is a loop around [`Script::next`]:
 ///
@@ -31,43 +31,47 @@ use crate::trace::{
 /// | `Do(Yield)`, `Do(Block)`, `Do(Finish)`, `Do(Panic)` | reports `Done`, then ends the poll in this way |
 /// | `Ask(question)` | looks, and reports with [`Script::answer`] |
 pub trait Platform {
-    /// Whether the platform has this. Traces that need something else are skipped.
+    /// Tests whether the platform has this feature.
+    ///
+    /// Traces that need a missing feature are skipped.
     fn supports(&self, feature: Feature) -> bool;
 
     /// Starts afresh: no coroutines, these settings, time 0.
     fn start(&mut self, settings: &Settings);
 
-    /// Does what the world outside does; never [`Op::Pick`]. `Spawn` creates a coroutine that
-    /// follows the script as above.
+    /// Performs an operation of the world outside, which is never [`Op::Pick`].
+    ///
+    /// `Spawn` creates a coroutine that follows the script as above.
     fn apply(&mut self, op: Op) -> Reply;
 
-    /// Lets the executor pick once, and run what it picked until the poll ends.
+    /// Lets the executor pick once, and run the picked coroutine until the poll ends.
     fn step(&mut self, script: &Script) -> Stepped;
 
-    /// Answers a question, or `None` if the platform cannot tell. Only `State`, `Level` and
-    /// `Running` may be left unanswered.
+    /// Returns the answer to a question, or `None` if the platform has none.
+    ///
+    /// Only `State`, `Level` and `Running` may remain unanswered.
     fn look(&mut self, question: Question) -> Option<Answer>;
 }
 
-/// What came of one step of an executor.
+/// The outcome of one step of an executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stepped {
     /// A coroutine was polled.
     Ran,
-    /// Nothing was ready.
+    /// No coroutine was ready.
     Idle,
-    /// Something more urgent waits elsewhere.
+    /// More urgent work waits elsewhere.
     GaveWay,
 }
 
-/// What was checked in a replay.
+/// The extent of the checks in a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many polls were made.
+    /// The number of polls.
     pub polls: usize,
-    /// How many questions the platform could not answer.
+    /// The number of questions that the platform could not answer.
     pub unanswered: usize,
-    /// The feature for want of which the trace was skipped. Nothing was checked then.
+    /// The missing feature for which the trace was skipped. Nothing was checked then.
     pub skipped: Option<Feature>,
 }
 
@@ -78,7 +82,7 @@ pub struct Failure {
     pub file: String,
     /// The line, counted from 1.
     pub line: usize,
-    /// What was expected, and what happened.
+    /// The expectation, and what happened.
     pub message: String,
 }
 
@@ -90,11 +94,11 @@ impl Display for Failure {
 
 impl core::error::Error for Failure {}
 
-/// Walks through a trace and checks a platform against it, up to the first disagreement.
+/// Replays a trace and checks a platform against it, up to the first disagreement.
 ///
 /// # Errors
 ///
-/// The first line at which the platform does something else than the trace says.
+/// Returns the first line at which the platform does something else than the trace says.
 pub fn replay(trace: &Trace, platform: &mut dyn Platform) -> Result<Report, Failure> {
     let mut report = Report {
         skipped: trace
@@ -150,11 +154,10 @@ fn compare<T: PartialEq + fmt::Debug>(expected: T, got: T) -> Result<(), String>
     }
 }
 
-/// What the next coroutine to be picked does during its poll, and what was seen of it. Clones are
-/// handles to the same script.
+/// The operations of the next picked coroutine during its poll, and their replies so far.
 ///
-/// After the first disagreement the script tells every coroutine to block, so that the replay comes
-/// to its end soon.
+/// Clones are handles to the same script. After the first disagreement the script tells every
+/// coroutine to block, so that the replay ends soon.
 #[derive(Clone, Debug)]
 pub struct Script(Rc<RefCell<Progress>>);
 
@@ -186,9 +189,10 @@ impl Script {
         })))
     }
 
-    /// To be called at the beginning of each poll of a coroutine. If it returns `false`, this is
-    /// not the coroutine that the trace expects (or something else went wrong before): the poll
-    /// must end pending, at once.
+    /// Announces the beginning of a poll; each poll of a coroutine must call this first.
+    ///
+    /// Returns `false` if this is not the coroutine that the trace expects, or if another check has
+    /// failed before. Then the poll must end pending, at once.
     pub fn enter(&self, id: Id) -> bool {
         let mut progress = self.0.borrow_mut();
         if progress.expected != Some(id) {
@@ -204,7 +208,7 @@ impl Script {
         progress.failure.is_none()
     }
 
-    /// What the running coroutine does next.
+    /// Returns the next action of the running coroutine.
     pub fn next(&self) -> Action {
         let mut progress = self.0.borrow_mut();
         if progress.failure.is_some() {
@@ -220,7 +224,7 @@ impl Script {
         }
     }
 
-    /// Reports what came of the operation that [`next`](Script::next) gave.
+    /// Reports the reply to the operation that [`next`](Script::next) returned.
     pub fn reply(&self, reply: Reply) {
         self.0.borrow_mut().report(|expected| match expected {
             Expected::Do(_, wanted) => compare(wanted, reply),
@@ -228,7 +232,7 @@ impl Script {
         });
     }
 
-    /// Reports the answer to the question that [`next`](Script::next) gave.
+    /// Reports the answer to the question that [`next`](Script::next) returned.
     pub fn answer(&self, answer: Option<Answer>) {
         let mut progress = self.0.borrow_mut();
         progress.unanswered += usize::from(answer.is_none());
@@ -239,7 +243,7 @@ impl Script {
         });
     }
 
-    /// Judges the step and gives the number of questions that were not answered.
+    /// Checks the step and returns the number of questions that were not answered.
     fn end(&self, stepped: Stepped, wanted: Stepped) -> Result<usize, Failure> {
         let mut progress = self.0.borrow_mut();
         if let Err(message) = compare(wanted, stepped) {
@@ -264,10 +268,10 @@ impl Progress {
             .unwrap_or_else(|| format!("{id:?}"))
     }
 
-    /// Checks the present line and goes on to the next.
+    /// Checks the present line and continues with the next.
     fn report(&mut self, check: impl FnOnce(Expected) -> Result<(), String>) {
         if self.failure.is_some() {
-            return; // a coroutine on its way out
+            return; // the replay has failed
         }
         let result = match self.lines.get(self.at) {
             Some(line) => check(line.action),
@@ -292,7 +296,7 @@ impl Progress {
     }
 }
 
-/// The model replays traces as well; this is also the smallest example of a platform.
+/// The model also replays traces. This is the smallest example of a platform.
 impl Platform for Model {
     fn supports(&self, _: Feature) -> bool {
         true
@@ -317,7 +321,7 @@ impl Platform for Model {
             match script.next() {
                 Action::Ask(question) => script.answer(self.look(question)),
                 Action::Do(op) => match Model::apply(self, op) {
-                    // The script is at odds with the model: tell it, then leave the poll.
+                    // The script disagrees with the model: report that, then leave the poll.
                     Reply::Invalid => {
                         script.reply(Reply::Invalid);
                         Model::apply(self, Op::Abandon);

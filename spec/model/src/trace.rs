@@ -6,53 +6,54 @@ use alloc::vec::Vec;
 use crate::model::State;
 use crate::op::{Id, Op, Reply};
 
-/// One scene with what must happen in it.
+/// One scene, with its expected course.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Where it was read from, for messages.
+    /// The file from which it was read, for messages.
     pub file: String,
     /// A short name, unique among the traces.
     pub name: String,
     /// The rules of the contract that it exercises.
     pub rules: Vec<String>,
-    /// What holds from the beginning.
+    /// The state at the beginning.
     pub settings: Settings,
-    /// How coroutines and primitives are called in the text.
+    /// The names of coroutines and primitives in the text.
     pub names: Names,
-    /// What happens, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
-/// What holds from the beginning of a scene.
+/// The state at the beginning of a scene.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Which coroutine is picked.
+    /// The rule by which a coroutine is picked.
     pub policy: Policy,
-    /// Whether the executor looks beyond itself.
+    /// Whether the executor checks for more urgent work elsewhere.
     pub global: Global,
-    /// How many coroutines there can be at once; without it, more than any trace spawns.
+    /// The largest number of coroutines at one time. Without it, there may be more than any trace
+    /// spawns.
     pub capacity: Option<usize>,
-    /// How many mutexes there are; all are free.
+    /// The number of mutexes; all are free.
     pub mutexes: usize,
     /// The permits of each semaphore.
     pub semaphores: Vec<u32>,
-    /// How many events there are; none is set.
+    /// The number of events; none is set.
     pub events: usize,
     /// The capacity of each channel, at least 1; all are empty.
     pub channels: Vec<u32>,
 }
 
-/// Which coroutine is picked.
+/// The rule by which a coroutine is picked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// The most urgent, always (B1).
+    /// Always the most urgent one (B1).
     #[default]
     Strict,
-    /// One pick in so many, at least 1, goes round the levels (B2).
+    /// One pick in this many, at least 1, goes round the levels (B2).
     Bounded(u32),
 }
 
-/// Whether the executor looks beyond itself.
+/// Whether the executor checks for more urgent work elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Global {
     /// Before every pick (G1).
@@ -62,7 +63,7 @@ pub enum Global {
     Relaxed,
 }
 
-/// The names in a trace's text; each list is indexed as [`Op`] does.
+/// The names in a trace's text. Each list is indexed as [`Op`] does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// Of coroutines, by [`Id`].
@@ -82,36 +83,37 @@ pub struct Names {
 pub struct Step {
     /// The line of the text, counted from 1.
     pub line: usize,
-    /// What happens.
+    /// The action of the step.
     pub kind: StepKind,
 }
 
-/// What happens in a step.
+/// The action of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepKind {
-    /// The world outside does this, and this must come of it.
+    /// The world outside does this, and this must be the reply.
     Do(Op, Reply),
     /// This question must have this answer.
     Ask(Question, Answer),
-    /// The next pick must be this coroutine, and during the poll it does all this. The last line is
-    /// the one that ends the poll.
+    /// The next pick must be this coroutine, and its poll has these lines.
+    ///
+    /// The last line ends the poll.
     Run(Id, Vec<PollLine>),
-    /// The next pick must find nothing ready.
+    /// The next pick must find no ready coroutine.
     Idle,
     /// The next pick must give way to the system.
     GiveWay,
 }
 
-/// One thing that a coroutine does during a poll, and what must come of it.
+/// One action of a coroutine during a poll, with its expected outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PollLine {
     /// The line of the text, counted from 1.
     pub line: usize,
-    /// What it does.
+    /// The action.
     pub action: Expected,
 }
 
-/// An action with what must come of it.
+/// An action with its expected outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// This operation, and this reply.
@@ -120,16 +122,16 @@ pub enum Expected {
     Ask(Question, Answer),
 }
 
-/// What a [`Script`](crate::Script) tells the running coroutine to do next.
+/// The next action of the running coroutine, as a [`Script`](crate::Script) returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Do this, and report with [`Script::reply`](crate::Script::reply).
     Do(Op),
-    /// Look, and report with [`Script::answer`](crate::Script::answer).
+    /// Answer this, and report with [`Script::answer`](crate::Script::answer).
     Ask(Question),
 }
 
-/// Something to be seen from anywhere.
+/// A question about the scene, which may be asked anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
     /// The state of a coroutine.
@@ -157,20 +159,22 @@ pub enum Answer {
     Bitmap(u64),
 }
 
-/// What a platform may lack. A trace that needs it is then skipped, and the report says so.
+/// A feature that a platform may lack.
+///
+/// A trace that needs it is then skipped, and the report says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Feature {
     /// Cancelling.
     Cancel,
     /// Handles with results: join, detach, result.
     Handle,
-    /// Panics that end the coroutine alone.
+    /// Panics that end only their coroutine.
     Panic,
     /// A limit on the number of coroutines that the scene chooses.
     Capacity,
     /// The policy with a starvation bound.
     Bounded,
-    /// Looking at the rest of the system.
+    /// The check for more urgent work elsewhere in the system.
     Global,
     /// Mutexes.
     Mutex,
@@ -187,7 +191,7 @@ pub enum Feature {
 }
 
 impl Trace {
-    /// What a platform needs in order to replay this trace, each once.
+    /// Returns the features that a platform needs to replay this trace, each once.
     pub fn features(&self) -> Vec<Feature> {
         let mut found = self.settings.features();
         let mut note = |action: &Expected| {
@@ -225,7 +229,7 @@ impl Settings {
 }
 
 impl Op {
-    /// What a platform needs for this operation, if it is more than spawn, wake and re-prioritise.
+    /// Returns the feature that this operation needs, unless it is spawn, wake or re-prioritise.
     pub fn feature(self) -> Option<Feature> {
         Some(match self {
             Op::Cancel(_) => Feature::Cancel,

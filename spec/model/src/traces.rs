@@ -6,7 +6,7 @@ macro_rules! traces {
     };
 }
 
-/// Name and text of each trace, in alphabetical order. A test checks that no file is missing.
+/// The name and text of each trace, in alphabetical order. A test checks that no file is missing.
 #[rustfmt::skip]
 pub const TRACES: &[(&str, &str)] = traces![
     "cancel-in-the-middle-of-a-queue"

@@ -1,4 +1,4 @@
-//! A trace as text, in the form that the parser reads.
+//! Writes a trace as text, in the form that the parser reads.
 
 use core::fmt::{self, Display, Formatter};
 
@@ -31,8 +31,8 @@ impl Display for Trace {
         for (name, capacity) in self.names.channels.iter().zip(&self.settings.channels) {
             writeln!(f, "channel {name} {capacity}")?;
         }
-        // Names are given out in the order of the spawns, so counting these tells how each new one
-        // is called.
+        // Names are assigned in the order of the spawns, so counting the spawns gives each new
+        // name.
         let mut spawned = 0;
         for step in &self.steps {
             match &step.kind {
@@ -66,12 +66,13 @@ pub(crate) struct Line<'a> {
 }
 
 impl Names {
-    /// The name of a coroutine.
+    /// Returns the name of a coroutine.
     pub fn coroutine(&self, id: Id) -> &str {
         name(&self.coroutines, id.0)
     }
 
-    /// The text of an action. `spawned` counts the spawns before it, and this one if it is one.
+    /// Returns the text of an action. `spawned` counts the spawns before it, and this one if it is
+    /// one.
     pub(crate) fn line<'a>(&'a self, action: &'a Expected, spawned: &mut usize) -> Line<'a> {
         let new = Id(*spawned);
         if let Expected::Do(Op::Spawn(_), _) = action {
@@ -195,7 +196,7 @@ impl Display for OrNone {
 }
 
 impl State {
-    /// The word for it in a trace.
+    /// Returns its word in a trace.
     pub fn word(self) -> &'static str {
         match self {
             State::Ready => "ready",

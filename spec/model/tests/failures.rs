@@ -1,4 +1,4 @@
-//! A replay that must fail does fail, at the line where platform and trace part.
+//! A replay that must fail does fail, at the line where platform and trace disagree.
 
 use corank_model::{
     Action, Answer, Feature, Model, Op, Platform, Question, Reply, Script, Settings, Stepped,
@@ -86,7 +86,7 @@ fn the_wrong_answer() {
     fails("spawn A 5\npolls A 1", 5, "expected Polls(1), got Polls(0)");
 }
 
-/// The model, with one thing done wrong.
+/// The model with one fault.
 struct Faulty {
     model: Model,
     fault: Fault,

@@ -1,8 +1,7 @@
-//! A platform in which the control is the other way round, as in every real one: the coroutines are
-//! futures, and do themselves what the trace says, when the executor polls them.
+//! A platform with inverted control, as in every real one. The coroutines are futures, and perform
+//! the operations of the trace themselves when the executor polls them.
 //!
-//! The executor is as small as can be: levels, spawn, wake, re-prioritise. It skips the traces that
-//! need more.
+//! The executor is minimal: levels, spawn, wake, re-prioritise. It skips the traces that need more.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -20,7 +19,7 @@ use corank_model::{
 #[derive(Default)]
 struct Executor {
     coroutines: RefCell<Vec<Coroutine>>,
-    /// Level and coroutine, in the order in which they became ready.
+    /// The level and the coroutine, in the order in which they became ready.
     ready: RefCell<Vec<(u8, Id)>>,
     running: Cell<Option<Id>>,
     script: RefCell<Option<Script>>,
@@ -36,7 +35,7 @@ struct Coroutine {
     polls: u32,
 }
 
-/// The waker of the running coroutine: remembers the wake (W3).
+/// The waker of the running coroutine, which remembers the wake (W3).
 #[derive(Default)]
 struct Woken(AtomicBool);
 
@@ -124,7 +123,7 @@ impl Executor {
         }
     }
 
-    /// One pick and one poll. No borrow is held while the future runs, because it calls back.
+    /// Picks and polls once. No borrow is held while the future runs, because it calls back.
     fn step(&self) -> Stepped {
         let Some(id) = self.pick() else {
             return Stepped::Idle;
@@ -172,7 +171,7 @@ impl Executor {
     }
 }
 
-/// What each coroutine is: it announces itself at each poll, then does what the script says.
+/// Makes the future of a coroutine: it announces itself at each poll, then follows the script.
 fn coroutine(platform: Rc<Executor>, id: Id) -> impl Future<Output = ()> {
     let mut body = Box::pin(body(platform.clone()));
     poll_fn(move |context| match platform.script().enter(id) {
@@ -238,7 +237,8 @@ impl Platform for SmallPlatform {
 
 impl Drop for SmallPlatform {
     fn drop(&mut self) {
-        // The coroutines own the executor and the executor the coroutines: one side has to let go.
+        // The coroutines own the executor, and the executor owns the coroutines. One side must drop
+        // the other.
         self.0.coroutines.take();
     }
 }

@@ -1,8 +1,8 @@
-//! Malformed traces are refused with the right line and a message that says what is wrong.
+//! Malformed traces are refused with the right line and a message that names the error.
 
 use corank_model::Trace;
 
-/// A trace with these lines after its first three, so that the first of them is line 4.
+/// Parses a trace with these lines after its first three, so that the first of them is line 4.
 fn parse(body: &str) -> Result<Trace, String> {
     let text = format!("corank-trace 1\nname test\nrules O1\n{body}");
     Trace::parse("test.trace", &text).map_err(|error| error.to_string())

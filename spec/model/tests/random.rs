@@ -1,4 +1,4 @@
-//! Random scenes: the model keeps its own invariants, and records that replay, print and parse.
+//! Random scenes: the model keeps its own invariants, and its records replay, print and parse.
 
 use corank_model::{Id, Model, Op, Policy, Reply, Settings, State, Trace, record_numbers, replay};
 use proptest::collection::vec;
@@ -27,7 +27,7 @@ fn numbers() -> impl Strategy<Value = Numbers> {
     vec(any::<(u8, u8, u8)>(), 0..200)
 }
 
-/// P3, P5, O4, S1: what must hold between any two operations.
+/// Checks what must hold between any two operations (P3, P5, O4, S1).
 fn check(model: &Model) {
     let mut bitmap = 0;
     for level in 0..64 {
@@ -56,13 +56,13 @@ fn check(model: &Model) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Any operation with any number is answered, and the invariants hold; an invalid one changes
-    /// nothing.
+    /// Any operation with any number gets a reply, and the invariants hold. An invalid operation
+    /// changes nothing.
     #[test]
     fn the_model_is_total(settings in settings(), numbers in numbers(), objects in 1usize..9) {
         let mut model = Model::new(&settings);
         for (kind, a, b) in numbers {
-            // One number more than there are coroutines, so that unknown ones come up as well.
+            // One number more than there are coroutines, so that unknown ones occur too.
             let op = Op::from_numbers(kind, a, b, model.spawned() + 1, objects);
             let before = format!("{model:?}");
             if model.apply(op) == Reply::Invalid {
@@ -80,8 +80,8 @@ proptest! {
         prop_assert_eq!(read, trace);
     }
 
-    /// B5, with the number of levels in use: all yield for ever, and each is picked within k * L *
-    /// (q + 1) picks.
+    /// B5, with the number of levels in use: all coroutines yield forever, and each is picked
+    /// within k * L * (q + 1) picks.
     #[test]
     fn the_starvation_bound_holds(levels in vec(0u8..64, 1..12), every in 1u32..6) {
         let settings = Settings { policy: Policy::Bounded(every), ..Settings::default() };

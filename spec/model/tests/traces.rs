@@ -44,7 +44,7 @@ fn the_list_has_every_file_once_under_its_name() {
     }
 }
 
-/// The rules of `contract.md` as (id, whether platforms test it themselves).
+/// Returns the rules of `contract.md` as (id, whether platforms test it themselves).
 fn rules() -> Vec<(String, bool)> {
     let contract = include_str!("../../contract.md");
     let rule = |line: &str| {

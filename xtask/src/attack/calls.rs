@@ -1,4 +1,5 @@
-//! Programs without rights against the operating system, from inside: `os/apps/src/bin/attacker`.
+//! Attacks by programs without rights on the operating system, from inside:
+//! `os/apps/src/bin/attacker`.
 
 use super::Ground;
 use super::machine::Machine;
@@ -9,11 +10,13 @@ use anyhow::Result;
 const HARTS: [u32; 4] = [1, 2, 4, 8];
 /// Rounds of attackers in one machine.
 const ROUNDS: u64 = 6;
-/// Bytes of its disk.
+/// Bytes of the machine's disk.
 const DISK: u64 = 8 << 20;
 
-/// Every second machine with one hart counts instructions, and is the same each time. Those with
-/// more never do: see [`Boot::count`](crate::os::boot::Boot::count).
+/// Runs one machine with its attackers.
+///
+/// Every second machine with one hart counts instructions, so its run is the same each time.
+/// Machines with more harts never count: see [`Boot::count`](crate::os::boot::Boot::count).
 pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
     let disk = ScratchDisk::new(&format!("attack-calls-{seed}"), DISK)?;
     let words = [seed, ROUNDS].map(|number| number.to_string());

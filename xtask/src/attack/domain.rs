@@ -1,4 +1,4 @@
-//! Hostile members of a Linux priority domain: `linux/domain/src/hostile_tests.rs`.
+//! Attacks by hostile members of a Linux priority domain: `linux/domain/src/hostile_tests.rs`.
 
 use super::Ground;
 use crate::process;
@@ -8,11 +8,11 @@ use anyhow::Result;
 use std::process::Command;
 use std::time::Duration;
 
-/// Seconds for which each of the tests goes on.
+/// Seconds that each of the tests lasts.
 const SECONDS: u64 = 2;
-/// No run takes longer.
+/// Time limit of a run.
 const LIMIT: Duration = Duration::from_secs(120);
-/// The build may take so long.
+/// Time limit of the build.
 const BUILD: Duration = Duration::from_secs(15 * 60);
 
 fn cargo() -> Command {
@@ -31,7 +31,7 @@ pub(super) fn build(progress: &mut Progress) -> Result<()> {
     process::succeed(&command, BUILD, |line| progress.say(line)).map(|_| ())
 }
 
-/// All of the tests with one seed.
+/// Runs all of the tests with one seed.
 pub(super) fn run(_: &Ground, seed: u64) -> Result<()> {
     let mut command = cargo();
     command.arg("hostile_tests");

@@ -1,5 +1,5 @@
-//! Hostile peers of the sensor gateway: an MQTT broker, HTTP clients, senders of datagrams, and
-//! files that change (`cpp/edge/gateway/tests/hostile.cpp`).
+//! Attacks on the sensor gateway by hostile peers: an MQTT broker, HTTP clients, senders of
+//! datagrams, and files that change (`cpp/edge/gateway/tests/hostile.cpp`).
 
 use super::Ground;
 use crate::process;
@@ -7,14 +7,14 @@ use anyhow::{Context as _, Result};
 use std::process::Command;
 use std::time::Duration;
 
-/// Seconds of one run.
+/// The length of one run in seconds.
 const SECONDS: u64 = 8;
-/// No run takes longer.
+/// Time limit of a run.
 const LIMIT: Duration = Duration::from_secs(120);
-/// What builds the program: a preset and a target.
+/// The preset and the target that build the program.
 pub(super) const TARGET: (&str, &str) = ("gcc", "gateway-hostile");
 
-/// One gateway with its hostile peers.
+/// Runs one gateway with its hostile peers.
 pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
     let program = ground.gateway.as_ref().context("it is not built")?;
     let mut command = Command::new(program);

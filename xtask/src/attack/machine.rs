@@ -1,4 +1,4 @@
-//! Machines that are attacked, and what must not come of them.
+//! Machines that are attacked, and results that count as findings.
 
 use super::Ground;
 use crate::os::boot::{Boot, DEFAULT_MEMORY};
@@ -9,18 +9,18 @@ use crate::os::network::Network;
 use anyhow::{Result, ensure};
 use std::time::Duration;
 
-/// No run takes longer: a machine that does has stopped.
+/// Time limit of a run: a machine that takes longer has stopped.
 const LIMIT: Duration = Duration::from_secs(120);
-/// How much of what a machine printed belongs to a finding.
+/// The number of printed lines that a finding shows.
 const LINES: usize = 30;
 /// What a kernel that gives up prints.
 const PANIC: &str = "corank: kernel panicked";
 
-/// A machine with the program that attacks it from inside, or whose work shows whether it is
+/// A machine with one program, which attacks it from inside or shows by its work whether it is
 /// harmed.
 pub(super) struct Machine<'a> {
     pub(super) smp: u32,
-    /// Counts instructions: then the run is the same each time.
+    /// Whether it counts instructions: then the run is the same each time.
     pub(super) counts: bool,
     pub(super) disk: Option<Disk>,
     pub(super) network: Option<Network>,
@@ -29,7 +29,7 @@ pub(super) struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// One hart, and nothing attached.
+    /// Makes a machine with one hart and nothing attached.
     pub(super) fn new(ground: &'a Ground, command: &[&str]) -> Self {
         Self {
             smp: 1,
@@ -41,8 +41,9 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Runs it to its end and returns what was printed; `hear` sees everything that was printed so
-    /// far whenever there is more.
+    /// Runs it to its end and returns what was printed.
+    ///
+    /// `hear` gets everything that was printed so far whenever there is more.
     ///
     /// # Errors
     /// The kernel panicked or never came up, the machine stopped, or the program's exit code is

@@ -1,4 +1,4 @@
-//! Processes that fill the kernel's memory by every kind of object, in every order:
+//! Attacks by processes that fill the kernel's memory with every kind of object, in every order:
 //! `os/apps/src/bin/adversary-memory.rs`.
 
 use super::Ground;
@@ -7,10 +7,12 @@ use anyhow::Result;
 
 /// Harts of the machines, in turn.
 const HARTS: [u32; 3] = [1, 4, 8];
-/// Seconds of one run.
+/// The length of one run in seconds.
 const SECONDS: u64 = 6;
 
-/// One machine. Its harts run in parallel.
+/// Runs one machine.
+///
+/// Its harts run in parallel.
 pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
     let words = [SECONDS, seed].map(|number| number.to_string());
     let command = ["adversary-memory", &words[0], &words[1]];

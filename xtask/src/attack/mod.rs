@@ -1,8 +1,8 @@
-//! `cargo xtask attack`: does what an attacker would, for as long as one likes.
+//! `cargo xtask attack`: does what an attacker would do, for a chosen time.
 //!
-//! The attacks are a table of kinds. A kind is a sequence of short runs, each of which is
-//! determined by its seed, as far as what it attacks allows that. A run that finds something says
-//! what, and with which command it is repeated. Kinds run side by side, and share the time equally.
+//! The attacks are a table of kinds. A kind is a sequence of short runs. A seed determines each
+//! run, as far as the attacked program allows that. A run with a finding prints it, and the command
+//! that repeats it. Kinds run side by side, and share the time equally.
 
 mod calls;
 mod domain;
@@ -49,15 +49,17 @@ pub(crate) struct Options {
 struct Attack {
     /// As in `--only`.
     name: &'static str,
-    /// What it does to what.
+    /// What it does, and to which program.
     about: &'static str,
-    /// One run with a seed; an error is a finding.
+    /// Does one run with a seed.
+    ///
+    /// An error is a finding.
     run: fn(&Ground, u64) -> Result<()>,
 }
 
-/// The kind whose program is written in C++.
+/// The kind with a program in C++.
 const GATEWAY: &str = "gateway";
-/// The kind whose program is a test of `corank-domain`.
+/// The kind that runs a test of `corank-domain`.
 const DOMAIN: &str = "domain";
 
 /// All kinds.
@@ -104,7 +106,7 @@ const ATTACKS: &[Attack] = &[
     },
 ];
 
-/// The end of the command's help.
+/// Returns the end of the command's help.
 fn help() -> String {
     let kinds: String = ATTACKS
         .iter()
@@ -115,11 +117,11 @@ fn help() -> String {
     )
 }
 
-/// What runs work with.
+/// The programs that runs work with.
 pub(crate) struct Ground {
-    /// The operating system as it is for others than tests: without injected faults.
+    /// The operating system as users get it: without injected faults.
     image: Image,
-    /// The program with the gateway's hostile peers, if that is attacked.
+    /// The program with the gateway's hostile peers, if the gateway is attacked.
     gateway: Option<PathBuf>,
 }
 
@@ -152,23 +154,25 @@ impl Ground {
     }
 }
 
-/// How long attacks go on.
+/// The amount of attacks.
 #[derive(Clone, Copy)]
 pub(crate) enum Amount {
-    /// So long in all; a run that has begun by then is finished. Each kind runs once at least.
+    /// The time in all.
+    ///
+    /// A run that has begun by then is finished. Each kind runs once at least.
     Time(Duration),
-    /// So many runs of each kind.
+    /// The number of runs of each kind.
     Runs(u64),
 }
 
-/// What a kind has done so far.
+/// The results of a kind so far.
 #[derive(Clone, Default)]
 pub(crate) struct Score {
     pub(crate) name: &'static str,
     pub(crate) runs: u64,
     pub(crate) findings: u64,
     took: Duration,
-    /// How many runs are under way.
+    /// The number of unfinished runs.
     under_way: u64,
 }
 
@@ -206,23 +210,27 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     })
 }
 
-/// The seed of the first run of each kind in the tests: what fails there is what was changed. Other
-/// seeds are for `cargo xtask attack`.
+/// The seed of the first run of each kind in the tests.
+///
+/// It is fixed, so that a run fails there only because of a change. `cargo xtask attack` tries
+/// other seeds.
 const SEED_OF_TESTS: u64 = 1;
 
-/// All kinds of attack for this long, for the tests. Findings are printed.
+/// Runs all kinds of attack for this long, for the tests.
+///
+/// Findings are printed.
 pub(crate) fn all(ground: &Ground, time: Duration, progress: &Progress) -> Vec<Score> {
     let kinds: Vec<&Attack> = ATTACKS.iter().collect();
     fight(ground, &kinds, Amount::Time(time), SEED_OF_TESTS, progress)
 }
 
-/// A seed that was not there before.
+/// Returns a seed that no earlier run had: the time.
 fn seed_of_now() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     now.map_or(0, |since| since.as_secs())
 }
 
-/// The kinds that were asked for.
+/// Returns the kinds that were asked for.
 fn chosen(only: &[String]) -> Result<Vec<&'static Attack>> {
     for name in only {
         if !ATTACKS.iter().any(|attack| attack.name == name) {
@@ -236,7 +244,7 @@ fn chosen(only: &[String]) -> Result<Vec<&'static Attack>> {
     Ok(kinds)
 }
 
-/// Runs these kinds, as many runs at a time as the machine has processors.
+/// Runs these kinds, with as many runs at a time as the machine has processors.
 fn fight(
     ground: &Ground,
     kinds: &[&Attack],
@@ -280,7 +288,7 @@ fn fight(
     scores.into_inner().expect("no thread panicked")
 }
 
-/// A finding, with what repeats it.
+/// Describes a finding, with the command that repeats it.
 fn describe(attack: &Attack, seed: u64, finding: &anyhow::Error) -> String {
     let name = attack.name;
     format!(
@@ -289,14 +297,16 @@ fn describe(attack: &Attack, seed: u64, finding: &anyhow::Error) -> String {
     )
 }
 
-/// The kind that is to run next, and how many runs of it came before: of those that are not
-/// through, the one that had the least time. It counts as begun.
+/// Returns the kind to run next, and the number of its runs so far.
+///
+/// It is the one with the least time among the kinds that are not finished. Its next run counts as
+/// begun.
 fn next(scores: &mut [Score], amount: Amount, elapsed: Duration) -> Option<(usize, u64)> {
     let open = |score: &Score| match amount {
         Amount::Time(time) => score.runs == 0 || elapsed < time,
         Amount::Runs(runs) => score.runs < runs,
     };
-    // What is under way counts as much as the runs before did on average, and a second at first.
+    // An unfinished run counts as much as the average of earlier runs, and one second at first.
     let spent = |score: &Score| {
         let done = score.runs - score.under_way;
         let each = match u32::try_from(done) {

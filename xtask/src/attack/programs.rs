@@ -1,4 +1,4 @@
-//! Damaged programs for the operating system, which refuses or runs them.
+//! Attacks by damaged programs on the operating system, which refuses or runs them.
 
 use super::Ground;
 use super::machine::Machine;
@@ -9,13 +9,13 @@ use std::path::PathBuf;
 
 /// The program that is damaged.
 const MODEL: &str = "hello";
-/// Programs in one machine: as many as its command line has room for.
+/// The number of programs in one machine: as many as its command line has room for.
 const PROGRAMS: usize = 40;
 /// Bytes of an ELF file's header, and of its program headers.
 const HEADER: usize = 64;
 const PROGRAM_HEADERS: usize = 56 * 6;
 
-/// An archive that goes with the value.
+/// An archive that is removed when the value is dropped.
 struct Archive(PathBuf);
 
 impl Drop for Archive {
@@ -24,7 +24,7 @@ impl Drop for Archive {
     }
 }
 
-/// Some damaged programs, run by one machine one after the other.
+/// Runs some damaged programs in one machine, one after the other.
 pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
     let mut rng = Rng::with_seed(seed);
     let model = ground.image.program(MODEL)?;
@@ -47,7 +47,9 @@ pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
     .map(|_| ())
 }
 
-/// The program with a few bytes changed, most of them in what the kernel reads itself, or cut off.
+/// Returns the program with a few bytes changed, or cut off.
+///
+/// Most of the changed bytes are in the headers, which the kernel reads itself.
 fn damage(model: &[u8], rng: &mut Rng) -> Vec<u8> {
     let mut program = model.to_vec();
     if rng.u8(..12) == 0 {

@@ -1,4 +1,4 @@
-//! Programs without rights that make the kernel work for long, beside an urgent process:
+//! Attacks by programs without rights that make the kernel work for long beside an urgent process:
 //! `os/apps/src/bin/attacker`.
 
 use super::Ground;
@@ -8,12 +8,13 @@ use anyhow::Result;
 
 /// Rounds of attackers in one machine.
 const ROUNDS: u64 = 4;
-/// The urgent process goes on at most so late, in microseconds at one instruction a nanosecond.
+/// The longest allowed delay of the urgent process, in microseconds at one instruction a
+/// nanosecond.
 const LATEST: u64 = 1000;
-/// Bytes of its disk.
+/// Bytes of the machine's disk.
 const DISK: u64 = 8 << 20;
 
-/// One machine with one hart, which counts instructions.
+/// Runs one machine with one hart, which counts instructions.
 pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
     let disk = ScratchDisk::new(&format!("attack-time-{seed}"), DISK)?;
     let words = [seed, ROUNDS, LATEST].map(|number| number.to_string());

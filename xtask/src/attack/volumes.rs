@@ -1,4 +1,4 @@
-//! Damaged file systems against the operating system, which reads and changes them.
+//! Attacks by damaged file systems on the operating system, which reads and changes them.
 
 use super::Ground;
 use super::machine::Machine;
@@ -10,12 +10,12 @@ use fastrand::Rng;
 const SIZES: [u64; 3] = [1 << 20, 32 << 20, 256 << 20];
 /// Bytes of a sector.
 const SECTOR: usize = 512;
-/// How much of a FAT and of a directory is damaged: the part that is in use.
+/// Bytes of a FAT and of a directory that may be damaged: the part that is in use.
 const USED: usize = 256;
-/// How much behind the root directory is damaged: the first directories and files.
+/// Bytes behind the root directory that may be damaged: the first directories and files.
 const DATA: usize = 64 << 10;
 
-/// One damaged disk, used by one machine.
+/// Runs one machine with one damaged disk.
 pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
     let mut rng = Rng::with_seed(seed);
     let disk = ScratchDisk::new(
@@ -43,13 +43,13 @@ pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
     .map(|_| ())
 }
 
-/// Where the parts of a file system begin, in bytes.
+/// The positions of a file system's parts, in bytes.
 struct Layout {
     tables: usize,
     table: usize,
     root: usize,
     data: usize,
-    /// Whether the root directory is a file like others.
+    /// Whether the root directory is an ordinary file.
     is_fat32: bool,
 }
 
@@ -96,7 +96,7 @@ fn damage(disk: &ScratchDisk, rng: &mut Rng) -> Result<()> {
     Ok(())
 }
 
-/// A few bytes: chance, extremes, and small numbers, which are clusters that are in use.
+/// Returns a few bytes: random or extreme values, or small numbers, which are clusters in use.
 fn value(rng: &mut Rng) -> Vec<u8> {
     let length = [1, 2, 4][rng.usize(..3)];
     let number = match rng.u8(..4) {

@@ -2,8 +2,8 @@
 //! compiler.
 //!
 //! In full it takes about a quarter of an hour on an idle machine. It has a part for each compiler
-//! and algorithm; what a part printed is kept until all parts have ended, so that a run that was
-//! cut off goes on with the part that it was at.
+//! and algorithm. The output of a part is kept until all parts have ended, so that an interrupted
+//! run resumes at the unfinished part.
 
 use super::parts::Parts;
 use super::runner::{Listener, settings};
@@ -12,7 +12,9 @@ use anyhow::Result;
 use serde_json::{Map, Value, json};
 use std::process::Command;
 
-/// The algorithms as the program names them, each a part.
+/// The algorithms as the program names them.
+///
+/// Each is a part.
 const ALGORITHMS: [&str; 6] = [
     "btree-scan",
     "btree-lookup",
@@ -22,16 +24,16 @@ const ALGORITHMS: [&str; 6] = [
     "cnn",
 ];
 
-/// What the program prints before its rows: what it found of the machine's memory.
+/// What the program prints before a description of the machine's memory, ahead of its rows.
 const MEMORY: &str = "memory: ";
 
-/// What a quick program prints of each point that it leaves out.
+/// What a quick program prints before each point that it leaves out.
 const LEFT_OUT: &str = "left out: ";
 
-/// Runs the benchmark of each compiler; of one if quick.
+/// Runs the benchmark of each compiler, or of one if quick.
 ///
-/// A quick run takes less than three minutes: six programs, each of which limits itself to 20
-/// seconds and what it has begun by then (`be_quick` in `cpp/edge/bench/measure.hpp`).
+/// A quick run takes less than three minutes: six programs, each of which begins nothing new after
+/// 20 seconds (`be_quick` in `cpp/edge/bench/measure.hpp`).
 pub(super) fn measure(quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
     let compilers: &[&str] = if quick { &["clang"] } else { &["clang", "gcc"] };
     let mut memory = String::new();

@@ -1,8 +1,8 @@
 //! `gateway`: the sensor gateway's models, built by CMake with each compiler.
 //!
-//! In full it takes three minutes on an idle machine. It has a part for each compiler and layout;
-//! what a part printed is kept until all parts have ended, so that a run that was cut off goes on
-//! with the part that it was at.
+//! In full it takes three minutes on an idle machine. It has a part for each compiler and layout.
+//! The output of a part is kept until all parts have ended, so that an interrupted run resumes at
+//! the unfinished part.
 
 use super::parts::Parts;
 use super::runner::{Listener, settings};
@@ -12,16 +12,18 @@ use anyhow::Result;
 use serde_json::{Map, Value, json};
 use std::process::Command;
 
-/// How rows lie in memory, as the program names it; each is a part.
+/// The layouts of rows in memory, as the program names them.
+///
+/// Each is a part.
 const LAYOUTS: [&str; 2] = ["ordered", "scattered"];
 
-/// What the program prints before its rows: whether the machine counts energy.
+/// What the program prints before its rows to say whether the machine counts energy.
 const ENERGY: &str = "energy: ";
 
 /// Weights that were trained by `cpp/edge/gateway/training/train.py`.
 const WEIGHTS: &str = "cpp/edge/gateway/tests/weights.json";
 
-/// Runs the comparison as each compiler built it; one if quick.
+/// Runs the comparison as built by each compiler, or by one if quick.
 pub(super) fn measure(quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
     let compilers: &[&str] = if quick { &["clang"] } else { &["clang", "gcc"] };
     let mut energy = String::new();
@@ -33,7 +35,7 @@ pub(super) fn measure(quick: bool, listener: &mut Listener) -> Result<Map<String
         for layout in LAYOUTS {
             let mut command = Command::new(folder.join("edge/gateway/bench/gateway-bench"));
             command.args(["--compiler", compiler, "--layout", layout]);
-            // The accuracy does not depend on where rows lie.
+            // The accuracy does not depend on the layout of rows.
             if layout == LAYOUTS[0] {
                 command.arg("--weights").arg(&weights);
             }

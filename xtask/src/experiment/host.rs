@@ -3,7 +3,7 @@
 use crate::process;
 use serde_json::{Map, Value, json};
 
-/// Processor, cores, memory, kernel and the versions of QEMU and the compiler.
+/// Describes processor, cores, memory, kernel and the versions of QEMU and the compiler.
 pub(super) fn describe() -> Map<String, Value> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
@@ -38,7 +38,7 @@ pub(super) fn describe() -> Map<String, Value> {
     host
 }
 
-/// The text behind `name :` in one of Linux's tables.
+/// Returns the text behind `name :` in one of Linux's tables.
 fn after_colon<'a>(table: &'a str, name: &str) -> Option<&'a str> {
     table.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;

@@ -1,7 +1,7 @@
 //! `mcu-switch` and `mcu-size`: instructions per switch and bytes, on a Cortex-M4.
 //!
-//! The C++ models are built by CMake, once for each compiler and optimisation; the Rust ones are
-//! the firmware in `core/mcu/`. All count in the same way.
+//! CMake builds the C++ models, once for each compiler and optimisation. The Rust models are the
+//! firmware in `core/mcu/`. All count in the same way.
 
 pub(crate) mod figures;
 mod samples;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// No firmware runs longer.
+/// Time limit of a firmware's run.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Compilers and optimisations that the C++ models are measured with.
@@ -30,7 +30,9 @@ const BUILDS: &[(&str, &str)] = &[
     ("clang", "Os"),
 ];
 
-/// The models in C++ and C. FreeRTOS's port is for GCC.
+/// The models in C++ and C.
+///
+/// FreeRTOS's port is for GCC.
 const MODELS: &[&str] = &[
     "corank",
     "direct-resume",
@@ -39,7 +41,7 @@ const MODELS: &[&str] = &[
     "freertos",
 ];
 
-/// Which of them a compiler builds.
+/// Returns the models that a compiler builds.
 fn models(compiler: &str) -> impl Iterator<Item = &'static str> {
     let gcc = compiler == "gcc";
     MODELS
@@ -52,7 +54,9 @@ fn builds(quick: bool) -> &'static [(&'static str, &'static str)] {
     if quick { &BUILDS[..1] } else { BUILDS }
 }
 
-/// Runs the firmware of every model in C++ and C; each prints its rows.
+/// Runs the firmware of every model in C++ and C.
+///
+/// Each prints its rows.
 fn cpp_switches(builds: &[(&str, &str)], listener: &mut Listener) -> Result<()> {
     for (compiler, opt) in builds {
         let folder = build(compiler, opt, &mut listener.progress)?;
@@ -99,18 +103,18 @@ fn describe(quick: bool) -> Map<String, Value> {
     )
 }
 
-/// What the sections of a firmware take.
+/// The sizes of a firmware's sections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sections {
     /// Code and constants.
     text: u64,
-    /// Variables with a first value, which flash holds as well.
+    /// Variables with an initial value, which flash also holds.
     data: u64,
     /// Variables that begin as zeros.
     bss: u64,
 }
 
-/// What the vectors of the core's own exceptions take, without those of devices.
+/// Bytes of the vectors of the core's own exceptions, without those of devices.
 const CORE_VECTORS: u64 = 16 * 4;
 
 impl Sections {
@@ -119,8 +123,8 @@ impl Sections {
         let file = object::File::parse(&*bytes)?;
         let mut sum = Self::default();
         for section in file.sections() {
-            // cortex-m-rt has vectors for 240 interrupts where none are named. The others have the
-            // core's 16 alone, and so they are compared.
+            // cortex-m-rt has vectors for 240 interrupts if a firmware names none. The other models
+            // have only the core's 16, so only these are compared.
             let bytes = match section.name() {
                 Ok(".vector_table") => section.size().min(CORE_VECTORS),
                 _ => section.size(),
@@ -155,7 +159,7 @@ fn cpp_sizes(builds: &[(&str, &str)], listener: &mut Listener) -> Result<()> {
             Sections::of(&folder.join(format!("size-{model}-{tasks}-{calls}.elf")))
         };
         for model in models(compiler) {
-            // FreeRTOS's handlers are in its firmware even without a task: its first task is
+            // FreeRTOS's handlers are in its firmware even without a task. So its first task is
             // compared with another model's firmware without one.
             let without = if model == "freertos" {
                 "direct-resume"
@@ -206,10 +210,10 @@ pub(super) fn sizes(quick: bool, listener: &mut Listener) -> Result<Map<String, 
     Ok(describe(quick))
 }
 
-/// Cargo's name of an optimisation, and its name in the rows.
+/// The name of each optimisation for cargo, and its name in the rows.
 const RUST_BUILDS: [(&str, &str); 2] = [("3", "O3"), ("s", "Os")];
 
-/// The same parts of the firmware in Rust, `core/mcu/src/bin/size.rs`.
+/// Measures the same parts of the firmware in Rust, `core/mcu/src/bin/size.rs`.
 fn rust_sizes(model: &str, level: &str, opt: &str, listener: &mut Listener) -> Result<()> {
     let mut of = |tasks: &str| {
         let environment = [
@@ -248,7 +252,7 @@ fn sample(model: &str, compiler: &str, opt: &str, part: &str, bytes: u64) -> Sam
     }
 }
 
-/// Builds all benchmarks with one compiler and optimisation; returns their folder.
+/// Builds all benchmarks with one compiler and optimisation, and returns their folder.
 fn build(compiler: &str, opt: &str, progress: &mut Progress) -> Result<PathBuf> {
     let options = [
         format!("-DCORANK_BENCH_OPT={opt}"),

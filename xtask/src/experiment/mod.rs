@@ -9,8 +9,9 @@ mod plan;
 mod runner;
 pub(crate) mod tcp;
 
-/// The analysis of experiment `global`, which a program of the operating system does: its tests run
-/// on the host.
+/// The analysis of experiment `global`, which a program of the operating system does.
+///
+/// Its tests run on the host.
 #[cfg(test)]
 #[path = "../../../os/apps/src/bin/experiment-global/stretches.rs"]
 mod stretches;
@@ -67,15 +68,15 @@ pub(crate) enum Name {
 }
 
 impl Name {
-    /// As on the command line and in the results.
+    /// Returns the name as on the command line and in the results.
     pub(crate) fn text(self) -> String {
         let value = clap::ValueEnum::to_possible_value(&self).expect("no experiment is hidden");
         value.get_name().to_string()
     }
 }
 
-/// Sets up, runs the experiment, and writes the results where the options say and where the report
-/// finds them.
+/// Sets up, runs the experiment, and writes the results to the file of the options and for the
+/// report.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     setup::run()?;
     let document = measure(options.name, options.quick)?;

@@ -1,5 +1,7 @@
-//! The parts of an experiment that takes long: what a part printed is kept until all have ended, so
-//! that a run that was cut off goes on with the part that it was at.
+//! The parts of a long experiment.
+//!
+//! The output of a part is kept until all parts have ended, so that an interrupted run resumes at
+//! the unfinished part.
 
 use crate::{process, repository};
 use anyhow::{Context, Result};
@@ -10,21 +12,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// No program that is a part takes longer.
+/// Time limit of a program that is a part.
 const LIMIT: Duration = Duration::from_secs(1800);
 
 /// The parts of one run.
 pub(super) struct Parts {
-    /// Where lines are kept, below `target`.
+    /// The folder below `target` that keeps the lines.
     folder: String,
     /// The files of the parts so far.
     files: Vec<PathBuf>,
-    /// What is known from a run that was cut off.
+    /// The names of the parts that are known from an interrupted run.
     resumed: Vec<String>,
 }
 
 impl Parts {
-    /// Those of an experiment, whose lines are kept in this folder below `target`.
+    /// Makes the parts of an experiment that keeps its lines in this folder below `target`.
     pub(super) fn new(folder: &str) -> Self {
         Self {
             folder: folder.into(),
@@ -33,9 +35,10 @@ impl Parts {
         }
     }
 
-    /// The next part: what it printed, if it has ended in a run that was cut off. Its results
-    /// depend on what is in `files`, and on the `arguments`: with other ones it is another part. If
-    /// there is nothing, its lines are to be [kept](Self::keep).
+    /// Begins the next part, and returns what it printed if it ended in an interrupted run.
+    ///
+    /// Its results depend on the contents of `files` and on `arguments`: with other ones it is
+    /// another part. If the part is not known, its lines are to be [kept](Self::keep).
     ///
     /// # Errors
     /// When a file can't be read.
@@ -62,9 +65,10 @@ impl Parts {
         Ok(lines)
     }
 
-    /// The next part is a run of this program, whose results depend on its file, on its arguments
-    /// and on what is in `files`: `hear` hears each line that it prints, or has printed in a run
-    /// that was cut off.
+    /// Runs this program as the next part, or takes its lines from an interrupted run.
+    ///
+    /// `hear` gets each line. The results depend on the program's file, on its arguments and on the
+    /// contents of `files`.
     ///
     /// # Errors
     /// As [`next`](Self::next) and [`keep`](Self::keep), and when the program fails or takes too
@@ -92,7 +96,7 @@ impl Parts {
         self.keep(&lines)
     }
 
-    /// Keeps what the last part printed: as a whole or not at all.
+    /// Keeps all that the last part printed, or nothing.
     ///
     /// # Errors
     /// When the file can't be written.
@@ -106,19 +110,23 @@ impl Parts {
             .with_context(|| format!("cannot write {}", file.display()))
     }
 
-    /// All have ended. Returns the names of those that were known, and what is kept.
+    /// Ends the run after its last part.
+    ///
+    /// Returns the names of the parts that were known, and the files that are kept.
     pub(super) fn end(self) -> (Vec<String>, Kept) {
         (self.resumed, Kept(self.files))
     }
 }
 
-/// The files of all parts of a run that has ended: kept until its results are found to be whole.
+/// The files of all parts of a finished run.
+///
+/// They are kept until its results are found to be complete.
 #[derive(Debug, Default)]
 #[must_use]
 pub(super) struct Kept(Vec<PathBuf>);
 
 impl Kept {
-    /// The results are whole.
+    /// Removes the files, because the results are complete.
     ///
     /// # Errors
     /// When a file can't be removed.
@@ -153,21 +161,21 @@ mod tests {
             assert_eq!(heard, [name]);
         };
         let runs = || fs::read_to_string(&mark).unwrap().lines().count();
-        // Cut off after the first part.
+        // The first run is interrupted after the first part.
         part(&mut Parts::new(&folder), "one");
         assert_eq!(runs(), 1);
-        // The next one has it, and runs the second.
+        // The next run knows that part, and runs the second.
         let mut parts = Parts::new(&folder);
         part(&mut parts, "one");
         part(&mut parts, "two");
         assert_eq!(runs(), 2);
         let (resumed, kept) = parts.end();
         assert_eq!(resumed, ["one"]);
-        // Until the results are found to be whole.
+        // Parts are kept until the results are found to be complete.
         part(&mut Parts::new(&folder), "two");
         assert_eq!(runs(), 2);
         kept.remove().unwrap();
-        // Nothing is kept of one that ended.
+        // Nothing is kept of a run that has ended.
         let mut parts = Parts::new(&folder);
         part(&mut parts, "one");
         assert_eq!(runs(), 3);

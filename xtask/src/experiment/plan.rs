@@ -1,12 +1,12 @@
-//! Which points the experiments in the operating system measure, and how often.
+//! The points that the experiments in the operating system measure, and how often.
 
 use super::Name;
 use std::fmt;
 
-/// Both sides of the comparison, in the names of the results.
+/// Both sides of the comparison, as the results name them.
 const MODELS: &[&str] = &["coroutine", "thread-yield", "thread-block"];
 
-/// Both ways of global priority.
+/// The number of ways of global priority.
 const GLOBALS: u64 = 2;
 
 /// One boot of the machine.
@@ -14,12 +14,13 @@ const GLOBALS: u64 = 2;
 pub(super) struct Part {
     /// The program's arguments.
     pub(super) arguments: Vec<String>,
-    /// How many rows will come.
+    /// The number of rows that it prints.
     pub(super) rows: u64,
     /// Harts of the machine.
     pub(super) harts: u32,
-    /// Whether it counts instructions, each of which takes a nanosecond: then the host's speed does
-    /// not matter.
+    /// Whether it counts instructions, each of which takes a nanosecond.
+    ///
+    /// Then the host's speed does not matter.
     pub(super) counts: bool,
 }
 
@@ -32,8 +33,9 @@ impl fmt::Display for Part {
     }
 }
 
-/// Every combination of these lists, `runs` times, models in turn. `parameter`: the experiment's
-/// own, and its values.
+/// Returns a part with every combination of these lists, `runs` times, models in turn.
+///
+/// `parameter` names the experiment's own parameter and its values.
 fn tasks(numbers: &[u32], parameter: (&str, &[&str]), processes: u32, runs: u32) -> Part {
     let list: Vec<String> = numbers.iter().map(u32::to_string).collect();
     let (name, values) = parameter;
@@ -52,13 +54,15 @@ fn tasks(numbers: &[u32], parameter: (&str, &[&str]), processes: u32, runs: u32)
     Part {
         arguments,
         rows: points as u64 * u64::from(runs),
-        // AsyncOS does not say how many it has.
+        // AsyncOS does not say how many harts it has.
         harts: 1,
         counts: false,
     }
 }
 
-/// A part of experiment `global`; `rows` for each run of both models together.
+/// Returns a part of experiment `global`.
+///
+/// Each run of both models together prints `rows` rows.
 fn global(part: &str, harts: u32, processes: u32, runs: u32, rows: u64) -> Part {
     let words = [
         part,
@@ -75,9 +79,11 @@ fn global(part: &str, harts: u32, processes: u32, runs: u32, rows: u64) -> Part 
     }
 }
 
-/// The parts of experiment `global`. Where instructions are counted harts take turns of
-/// milliseconds, which would hide times on several harts: there the machine runs by the clock,
-/// except to count the check's instructions.
+/// Returns the parts of experiment `global`.
+///
+/// If instructions are counted, harts take turns of milliseconds, which would hide times on several
+/// harts. So a machine with several harts runs by the clock, except to count the check's
+/// instructions.
 fn globals(quick: bool) -> Vec<Part> {
     let (machines, runs): (&[u32], u32) = if quick { (&[1], 1) } else { (&[1, 2, 4], 3) };
     let mut parts = Vec::new();
@@ -85,7 +91,7 @@ fn globals(quick: bool) -> Vec<Part> {
         // More or fewer processes change little: shown on one hart.
         let processes: &[u32] = if quick || harts > 1 { &[4] } else { &[2, 4, 8] };
         for &processes in processes {
-            // The longest inversion, and all together.
+            // The longest inversion, and the total of all.
             for wakes in ["arrivals", "timers"] {
                 parts.push(Part {
                     counts: harts == 1,
@@ -93,12 +99,12 @@ fn globals(quick: bool) -> Vec<Part> {
                 });
             }
         }
-        // Instructions and calls beside nobody, someone less urgent and, where there are more
-        // harts, one that is served; and for the strict one the difference.
+        // Instructions and calls of a process alone, beside a less urgent one and, with several
+        // harts, beside one that is served. For strict priority there is also the difference.
         let beside = if harts > 1 { 3 } else { 2 };
         parts.push(global("check", harts, 1, 1, beside * (2 * GLOBALS + 1)));
-        // Five kinds of claims. By the clock a median needs more runs: a host that has fewer
-        // processors than the machine has harts decides each latency.
+        // Five kinds of claims. By the clock a median needs more runs, because a host with fewer
+        // processors than harts decides each latency.
         let runs = if harts > 1 { 12 * runs } else { runs };
         parts.push(Part {
             counts: harts == 1,
@@ -108,8 +114,10 @@ fn globals(quick: bool) -> Vec<Part> {
     parts
 }
 
-/// The parts of an experiment. In A and B AsyncOS goes from 200 tasks to 4000 in steps of 200; a
-/// quick run has the points that it prints as numbers.
+/// Returns the parts of an experiment.
+///
+/// In A and B AsyncOS goes from 200 tasks to 4000 in steps of 200. A quick run has the points that
+/// AsyncOS prints as numbers.
 pub(super) fn parts(name: Name, quick: bool) -> Vec<Part> {
     const SIZES: (&str, &[&str]) = ("bytes", &["1", "256", "4096"]);
     const IN_ORDER: (&str, &[&str]) = ("order", &["in-order"]);

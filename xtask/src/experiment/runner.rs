@@ -2,7 +2,7 @@
 //!
 //! The program alternates the models and prints one line per run: see
 //! [`corank_report::row::Sample`]. Other lines explain. A wrong result ends the program with a code
-//! other than 0, and then nothing is kept.
+//! other than 0, and then no result is kept.
 
 use super::parts::{Kept, Parts};
 use super::plan::{self, Part};
@@ -21,12 +21,13 @@ use serde_json::{Map, Value, json};
 use std::process::Command;
 use std::time::Duration;
 
-/// No experiment takes longer.
+/// Time limit of an experiment's program.
 const LIMIT: Duration = Duration::from_secs(3600);
-/// Memory of the machine: 4000 threads of several processes have a stack each in the kernel and in
-/// the process.
+/// Memory of the machine.
+///
+/// 4000 threads of several processes have a stack each in the kernel and in the process.
 const MEMORY: &str = "1G";
-/// A machine that counts instructions takes so many nanoseconds for each, as a power of two.
+/// The nanoseconds that each instruction takes in a machine that counts them, as a power of two.
 const SHIFT: u8 = 0;
 
 /// Runs an experiment to its end.
@@ -99,7 +100,7 @@ fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String,
     ))
 }
 
-/// Boots the OS for one part of the plan. What that printed.
+/// Boots the OS for one part of the plan, and returns what it printed.
 fn boot(program: &str, part: &Part, image: &Image, listener: &mut Listener) -> Result<String> {
     let mut command = vec![program.to_string()];
     command.extend(part.arguments.iter().cloned());
@@ -139,7 +140,7 @@ fn boot(program: &str, part: &Part, image: &Image, listener: &mut Listener) -> R
     Ok(printed)
 }
 
-/// Runs the experiment's program, which is in this package, on the host.
+/// Runs the experiment's program, which is in `package`, on the host.
 fn on_host(
     name: Name,
     package: &str,
@@ -151,8 +152,9 @@ fn on_host(
     Ok(settings(quick, &[program], &[]))
 }
 
-/// The same, part after part, as the program names them: so that a run that was cut off goes on
-/// with the part that it was at.
+/// Runs the program on the host part after part, as the program names them.
+///
+/// So an interrupted run resumes at the unfinished part.
 fn on_host_in_parts(
     name: Name,
     package: &str,
@@ -177,7 +179,9 @@ fn on_host_in_parts(
     Ok(settings(quick, &[program], &[resumed]))
 }
 
-/// Builds the experiment's program. Returns what it is called, and the command that runs it.
+/// Builds the experiment's program.
+///
+/// Returns its name, and the command that runs it.
 fn host_program(
     name: Name,
     package: &str,
@@ -199,7 +203,7 @@ fn host_program(
     Ok((program, command))
 }
 
-/// What a document says of how it was measured.
+/// Returns the settings of a measurement, as its document has them.
 pub(super) fn settings(
     quick: bool,
     command: &[String],
@@ -214,15 +218,17 @@ pub(super) fn settings(
     settings
 }
 
-/// Hears what the program prints.
+/// The reader of what the program prints.
 pub(super) struct Listener {
     pub(super) progress: Progress,
     pub(super) samples: Vec<Sample>,
-    /// The first line that could not be understood.
+    /// The error of the first line that could not be parsed.
     error: Option<anyhow::Error>,
-    /// The last lines that were not samples: they explain a failure.
+    /// The last lines that were not samples.
+    ///
+    /// They explain a failure.
     said: Vec<String>,
-    /// What is kept of parts that have ended.
+    /// The files that are kept of finished parts.
     kept: Kept,
 }
 
@@ -238,8 +244,9 @@ impl Listener {
         }
     }
 
-    /// All parts have ended, and what they printed has been heard. Returns the names of those that
-    /// were known from a run that was cut off.
+    /// Ends the parts after all their lines have been read.
+    ///
+    /// Returns the names of the parts that were known from an interrupted run.
     pub(super) fn end(&mut self, parts: Parts) -> Vec<String> {
         let (resumed, kept) = parts.end();
         self.kept = kept;
@@ -268,7 +275,7 @@ impl Listener {
     }
 }
 
-/// A sample in a few words.
+/// Describes a sample in a few words.
 fn point(sample: &Sample) -> String {
     let parameters: Vec<String> = sample
         .parameters
@@ -284,7 +291,7 @@ fn point(sample: &Sample) -> String {
     )
 }
 
-/// Cuts a stream of bytes into lines.
+/// A splitter of a stream of bytes into lines.
 #[derive(Default)]
 struct Lines {
     rest: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Experiments `tcp-models` and `tcp-priority`: a server in the operating system, and its client on
+//! Experiments `tcp-models` and `tcp-priority`: a server in the operating system and its client on
 //! this computer.
 
 use super::Name;
@@ -14,11 +14,11 @@ use std::time::Duration;
 
 /// A model of `tcp-server`.
 pub(crate) struct Model {
-    /// In the results.
+    /// Its name in the results.
     row: &'static str,
-    /// On the server's command line.
+    /// Its name on the server's command line.
     pub(crate) server: &'static str,
-    /// Where it listens.
+    /// The port at which it listens.
     pub(crate) port: u16,
 }
 
@@ -26,38 +26,42 @@ const fn model(row: &'static str, server: &'static str, port: u16) -> Model {
     Model { row, server, port }
 }
 
-/// Which tasks serve calls in the kernel (`K`) and which run in the process (`U`): coroutines (`C`)
-/// or threads (`T`).
+/// The models by the tasks that serve calls in the kernel (`K`) and run in the process (`U`):
+/// coroutines (`C`) or threads (`T`).
 pub(crate) const MODELS: &[Model] = &[
     model("KCUC", "KCUC", 1001),
     model("KTUC", "KTUC", 1002),
     model("KCUT", "KCUT", 1003),
     model("KTUT", "KTUT", 1004),
 ];
-/// How levels share a processor. Threads have no levels to compare.
+/// The policies by which levels share a processor.
+///
+/// Threads have no levels to compare.
 pub(crate) const POLICIES: &[Model] = &[
     model("strict", "KCUC", 1001),
     model("bounded", "KCUC-bounded", 1005),
 ];
-/// No run takes longer.
+/// Time limit of a run.
 const LIMIT: Duration = Duration::from_secs(3600);
-/// Harts of the machines of a whole run of `tcp-priority`: up to those of COPS, section 5.2.
+/// Harts of the machines of a full run of `tcp-priority`: up to those of COPS, section 5.2.
 const HARTS: [u32; 4] = [1, 2, 3, 4];
-/// Harts of the machine of a whole run of `tcp-models`, as in COPS, section 5.1. One with one hart
-/// follows.
+/// Harts of the machine of a full run of `tcp-models`, as in COPS, section 5.1.
+///
+/// A machine with one hart follows.
 const MANY_HARTS: u32 = 4;
 
-/// With the value `user` in this variable of the environment, the client reaches the server through
-/// QEMU's user network in any case.
+/// The environment variable that, with the value `user`, always makes the client reach the server
+/// through QEMU's user network.
 const NETWORK: &str = "CORANK_NETWORK";
-/// Parts of a whole run of `tcp-models`, each of which takes less than two minutes.
+/// Parts of a full run of `tcp-models`, each of which takes less than two minutes.
 const PARTS: u32 = 7;
-/// Memory of the machine in which is counted how many connections fit: little, but the archive of
-/// all programs has to fit.
+/// Memory of the machine that counts how many connections fit: little, but enough for the archive
+/// of all programs.
 const LITTLE_MEMORY: &str = "96M";
 
-/// Boots the server in all models that are compared, and lets the client measure them in turn. How
-/// many connections a model has room for is found in a machine of its own.
+/// Boots the server in all models that are compared, and lets the client measure them in turn.
+///
+/// How many connections a model has room for is measured in a separate machine.
 pub(super) fn measure(
     name: Name,
     quick: bool,
@@ -115,7 +119,8 @@ pub(super) fn measure(
     Ok(settings(quick, &server(models), &others))
 }
 
-/// Through which network the client reaches the server, if the environment does not say.
+/// Returns the network through which the client reaches the server: that of the environment, or the
+/// best.
 fn link() -> Link {
     match std::env::var_os(NETWORK) {
         Some(wanted) if wanted == "user" => Link::User,
@@ -123,7 +128,7 @@ fn link() -> Link {
     }
 }
 
-/// The server's command.
+/// Returns the server's command.
 fn server(models: &[Model]) -> Vec<String> {
     let names = models.iter().map(|model| model.server.to_string());
     std::iter::once("tcp-server".to_string())
@@ -131,7 +136,7 @@ fn server(models: &[Model]) -> Vec<String> {
         .collect()
 }
 
-/// What is needed for a run.
+/// The client, image and network of a run.
 struct Machine {
     client: PathBuf,
     image: Image,
@@ -139,8 +144,9 @@ struct Machine {
 }
 
 impl Machine {
-    /// [`run`](Self::run), unless its lines are known from a run that was cut off; the rows go to
-    /// the listener.
+    /// Does [`run`](Self::run), unless its lines are known from an interrupted run.
+    ///
+    /// The rows go to the listener.
     fn part(
         &self,
         parts: &mut Parts,
@@ -167,8 +173,9 @@ impl Machine {
         Ok(())
     }
 
-    /// Boots the server with these models, and gives the client its task. Returns what that
-    /// printed.
+    /// Boots the server with these models, and gives the client its task.
+    ///
+    /// Returns what the client printed.
     fn run(&self, task: &[&str], models: &[Model], harts: u32, memory: &str) -> Result<String> {
         let server = server(models);
         let ports: Vec<u16> = models.iter().map(|model| model.port).collect();

@@ -12,10 +12,10 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Memory of the machine where nothing else is asked for.
+/// Memory of the machine by default.
 pub(crate) const DEFAULT_MEMORY: &str = "256M";
 
-/// Without a limit of its own a machine may run for a day.
+/// Time limit of a machine without a limit of its own: a day.
 const NO_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A machine and the program that it runs.
@@ -26,12 +26,13 @@ pub(crate) struct Boot {
     pub(crate) disk: Option<Disk>,
     pub(crate) network: Option<Network>,
     pub(crate) input: Input,
-    /// Counts instructions, each of which takes 2 to this power nanoseconds: then a run can be
-    /// repeated exactly.
+    /// Counts instructions, each of which takes 2 to this power nanoseconds.
     ///
-    /// With several harts a machine that counts may stop for ever: QEMU before 8.1 lets one hart
-    /// run until the next timer, so that a hart that waits for another's answer (to an interrupt
-    /// that empties the TLB, say) never lets it run.
+    /// Then a run can be repeated exactly.
+    ///
+    /// With several harts a machine that counts may stop for ever. QEMU before 8.1 lets one hart
+    /// run until the next timer. A hart that waits for another hart's answer (to an interrupt that
+    /// empties the TLB, say) then never lets the other one run.
     pub(crate) count: Option<u8>,
     /// The program's name and its arguments.
     pub(crate) command: Vec<String>,
@@ -43,7 +44,9 @@ pub(crate) struct Ended {
     pub(crate) code: u8,
 }
 
-/// The time limit was reached: a machine that runs for ever, or has not come up.
+/// The error when the time limit is reached.
+///
+/// The machine runs for ever, or has not come up.
 #[derive(Debug)]
 pub(crate) struct TimedOut(String);
 
@@ -59,13 +62,13 @@ impl Boot {
     /// Boots the machine and passes the program's output on as it comes.
     ///
     /// # Errors
-    /// When QEMU can't be started, the kernel does not come up (the message then has everything
-    /// that was printed), or the time limit is reached: [`TimedOut`].
+    /// When QEMU can't be started, or the kernel does not come up (the message then has everything
+    /// that was printed). When the time limit is reached: [`TimedOut`].
     pub(crate) fn run(&self, image: &Image, mut output: impl FnMut(&[u8])) -> Result<Ended> {
         let limit = self.limit.unwrap_or(NO_LIMIT);
         let start = Instant::now();
-        // In the foreground, so that the program can read from the terminal and Ctrl-C reaches
-        // QEMU.
+        // It runs in the foreground, so that the program can read from the terminal and Ctrl-C
+        // reaches QEMU.
         let mut command = process::limited(&self.qemu(image), limit, true)?;
         command.stdout(Stdio::piped());
         command.stdin(self.input.stdio());
@@ -118,7 +121,7 @@ impl Boot {
         }
     }
 
-    /// The command that runs the machine.
+    /// Returns the command that runs the machine.
     pub(super) fn qemu(&self, image: &Image) -> Command {
         let mut command = Command::new("qemu-system-riscv64");
         command.args(["-machine", "virt", "-nographic", "-bios", "default"]);
@@ -136,7 +139,7 @@ impl Boot {
             command.args(network.arguments());
         }
         if let Some(shift) = self.count {
-            // Where nothing is executed, time leaps to the next timer.
+            // While nothing is executed, time leaps to the next timer.
             command.args(["-icount", &format!("shift={shift},sleep=off")]);
         }
         command

@@ -18,11 +18,12 @@ use std::time::Duration;
 
 /// The kernel's binary.
 const KERNEL: &str = "corank-kernel";
-/// The package whose binaries are the system's programs.
+/// The package with the system's programs as its binaries.
 const APPS: &str = "corank-apps";
 
-/// A program of many names, as `os/apps/src/bin/tools` lists them: it lies in the archive under
-/// each of them.
+/// A program of many names, as `os/apps/src/bin/tools` lists them.
+///
+/// It lies in the archive under each of them.
 const TOOLS: (&str, &[&str]) = (
     "tools",
     &[
@@ -34,12 +35,12 @@ const TOOLS: (&str, &[&str]) = (
 /// The kernel's feature that measures stretches of work.
 pub(crate) const STRETCH: &str = "stretch";
 
-/// No build takes longer.
+/// Time limit of a build.
 const LIMIT: Duration = Duration::from_secs(1200);
-/// How many lines of a failing build are shown.
+/// The number of lines that are shown of a failing build.
 const TAIL: usize = 60;
 
-/// What QEMU boots.
+/// The files that QEMU boots.
 pub(crate) struct Image {
     /// The kernel's ELF file.
     pub(crate) kernel: PathBuf,
@@ -48,10 +49,10 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// A program of the archive.
+    /// Returns a program of the archive.
     ///
     /// # Errors
-    /// When there is none of this name.
+    /// When the archive has no program of this name.
     pub(crate) fn program(&self, name: &str) -> Result<Vec<u8>> {
         let entries = unpack(&self.archive)?;
         let found = entries.into_iter().find(|(other, _)| other == name);
@@ -60,7 +61,7 @@ impl Image {
             .1)
     }
 
-    /// The same with more programs, which no system has, in another archive.
+    /// Returns the same image with more programs, which no system has, in another archive.
     ///
     /// # Errors
     /// When the archive cannot be read or written.
@@ -78,15 +79,17 @@ impl Image {
 /// Whether programs may ask the kernel for faults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Faults {
-    /// The kernel has none.
+    /// They may not: the kernel has no injected faults.
     Absent,
-    /// A kernel for tests.
+    /// They may: it is a kernel for tests.
     Present,
 }
 
-/// Builds the kernel, the shared scheduler's image and all programs; adds the programs from
-/// `outside` under their file names, and takes `image` instead of the image if there is one. A
-/// program from outside takes the place of the system's of the same name, and a note says so.
+/// Builds the kernel, the shared scheduler's image and all programs.
+///
+/// It adds the programs from `outside` under their file names, and takes `image` instead of the
+/// built image if there is one. A program from outside replaces the system's program of the same
+/// name, and a note says so.
 ///
 /// # Errors
 /// When the build fails, or two programs from outside have one name.
@@ -98,13 +101,14 @@ pub(crate) fn build(
     build_with(Faults::Absent, outside, image, progress)
 }
 
-/// Builds the system with a kernel for tests, whose programs may ask for faults.
+/// Builds the system with a kernel for tests, which lets programs ask for faults.
 pub(crate) fn build_for_tests(progress: &mut Progress) -> Result<Image> {
     build_with(Faults::Present, &[], None, progress)
 }
 
-/// [`build`] with one of the two kernels. Cargo keeps both, so that building one in turn with the
-/// other compiles nothing anew.
+/// Builds as [`build`] does, with one of the two kernels.
+///
+/// Cargo keeps both, so that building them in turn compiles nothing again.
 pub(crate) fn build_with(
     faults: Faults,
     outside: &[PathBuf],
@@ -152,7 +156,9 @@ pub(crate) fn build_with(
     Ok(Image { kernel, archive })
 }
 
-/// Where the archive lies. Two runs at a time with other programs from outside have two.
+/// Returns the path of the archive.
+///
+/// Two runs at a time with different programs from outside have two archives.
 fn archive_path(outside: &[PathBuf]) -> PathBuf {
     let name = match outside {
         [] => "programs.tar".to_string(),
@@ -165,7 +171,7 @@ fn archive_path(outside: &[PathBuf]) -> PathBuf {
     repository::path("os/target").join(name)
 }
 
-/// Builds the kernel with one of its features, apart from the other one.
+/// Builds the kernel with one of its features, in a separate folder.
 pub(crate) fn kernel_with(feature: &str, progress: &mut Progress) -> Result<PathBuf> {
     let mut command = BareMetal::require()?.cargo(Target::RiscV, "build");
     command
@@ -189,7 +195,7 @@ pub(crate) struct Binary {
 /// the binaries that it made.
 ///
 /// # Errors
-/// When the build fails: with what the compiler said.
+/// When the build fails. The message has what the compiler said.
 pub(crate) fn binaries(
     mut command: Command,
     flags: &[&str],
@@ -199,7 +205,7 @@ pub(crate) fn binaries(
     if !flags.is_empty() {
         command.arg("--").args(flags);
     }
-    // The messages are lines of JSON; whatever else is printed is for people.
+    // The messages are lines of JSON. All other lines are for people.
     let is_message = |line: &str| line.starts_with('{');
     let finished = process::capture(&command, LIMIT, |line| {
         if !is_message(line) {
@@ -221,13 +227,13 @@ pub(crate) fn binaries(
     Ok(finished.output.lines().filter_map(binary).collect())
 }
 
-/// The binary that one of cargo's messages announces, if it announces one.
+/// Returns the binary that one of cargo's messages announces, if it announces one.
 fn binary(message: &str) -> Option<Binary> {
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
     let path = message.get("executable")?.as_str()?;
     let name = message.get("target")?.get("name")?.as_str()?;
-    // `path+file:///…/os/apps#corank-apps@0.1.0`; the name is left out where the folder has the
-    // same.
+    // `path+file:///…/os/apps#corank-apps@0.1.0`: the name is left out if it is that of the
+    // folder.
     let id = message.get("package_id")?.as_str()?;
     let (folder, version) = id.split_once('#')?;
     let package = match version.split_once('@') {
@@ -241,7 +247,9 @@ fn binary(message: &str) -> Option<Binary> {
     })
 }
 
-/// Copies a file in one step: what reads the old copy at the same time goes on with that.
+/// Copies a file in one step.
+///
+/// A program that reads the old copy at the same time goes on with the old copy.
 fn replace(from: &Path, to: &Path) -> Result<()> {
     let fresh = to.with_extension(std::process::id().to_string());
     std::fs::copy(from, &fresh)
@@ -249,7 +257,7 @@ fn replace(from: &Path, to: &Path) -> Result<()> {
         .with_context(|| format!("can't copy {} to {}", from.display(), to.display()))
 }
 
-/// An ELF file without its debugging information, of which no machine needs a copy in its memory.
+/// Returns an ELF file without its debugging information, which no machine needs in its memory.
 fn without_debug(file: &[u8]) -> Result<Vec<u8>> {
     let mut builder = object::build::elf::Builder::read(file)?;
     for section in builder.sections.iter_mut() {
@@ -261,9 +269,10 @@ fn without_debug(file: &[u8]) -> Result<Vec<u8>> {
     Ok(stripped)
 }
 
-/// Writes a tar archive with these files, each under the given name. The order and the dates are
-/// fixed: equal programs give an equal archive. It is replaced at once, so that a machine that
-/// starts meanwhile finds a whole one.
+/// Writes a tar archive with these files, each under the given name.
+///
+/// The order and the dates are fixed: equal programs give an equal archive. The archive is replaced
+/// at once, so that a machine that starts meanwhile finds a whole one.
 fn pack(archive: &Path, mut entries: Vec<Entry>) -> Result<()> {
     entries.sort();
     let unfinished = archive.with_extension(format!("{}.tar", std::process::id()));
@@ -281,7 +290,7 @@ fn pack(archive: &Path, mut entries: Vec<Entry>) -> Result<()> {
         .with_context(|| format!("can't write {}", archive.display()))
 }
 
-/// What [`pack`] has packed.
+/// Returns the files that [`pack`] has packed.
 fn unpack(archive: &Path) -> Result<Vec<Entry>> {
     let about = || format!("can't read {}", archive.display());
     let file = read(archive)?;

@@ -1,4 +1,4 @@
-//! A machine with a server in it, and the client of it on this computer.
+//! A machine with a server in it, and the server's client on this computer.
 
 use super::boot::{Boot, Ended};
 use super::build::Image;
@@ -17,25 +17,25 @@ use std::time::Duration;
 
 /// The package of all clients.
 const PACKAGE: &str = "corank-clients";
-/// The client of the servers that test and measure the network.
+/// The client for the servers that test and measure the network.
 pub(crate) const TCP_CLIENT: &str = "corank-tcp-client";
 
 /// What a server prints when it can be reached.
 const LISTENING: &str = "listening";
-/// How many times the machine is started because another program took a port that had been free.
+/// The number of attempts to start the machine if another program takes a port that was free.
 const ATTEMPTS: u32 = 3;
 
-/// Through which network the client reaches the server.
+/// The network through which the client reaches the server.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub(crate) enum Link {
     /// QEMU's user network, which is always there.
     User,
-    /// A tap device in a network of their own, which costs far less.
+    /// A tap device in a network of the two alone, which costs far less.
     Tap,
 }
 
 impl Link {
-    /// The one that costs less, where this computer allows that.
+    /// Returns the one that costs less, if this computer allows that.
     pub(crate) fn best() -> Self {
         match Network::lan() {
             Some(_) => Self::Tap,
@@ -43,7 +43,7 @@ impl Link {
         }
     }
 
-    /// What results call it.
+    /// Returns its name in the results.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -52,7 +52,7 @@ impl Link {
     }
 }
 
-/// A server, and what its client is to do.
+/// A server, and the task of its client.
 pub(crate) struct Meeting<'a> {
     pub(crate) smp: u32,
     pub(crate) memory: &'a str,
@@ -61,15 +61,15 @@ pub(crate) struct Meeting<'a> {
     pub(crate) network: Link,
     /// The server's program, and its arguments.
     pub(crate) server: Vec<String>,
-    /// How many lines it prints with [`LISTENING`] before its client is started.
+    /// The number of lines with [`LISTENING`] that it prints before its client is started.
     pub(crate) listeners: usize,
     /// The ports at which it listens.
     pub(crate) ports: &'a [u16],
-    /// The client's arguments, from where these are reached.
+    /// The client's arguments, from the addresses at which the ports are reached.
     pub(crate) client: &'a dyn Fn(&[SocketAddrV4]) -> Vec<String>,
 }
 
-/// What came of it.
+/// The result of a [`Meeting`].
 pub(crate) struct Met {
     /// How the machine ended.
     pub(crate) server: Result<Ended>,
@@ -79,7 +79,7 @@ pub(crate) struct Met {
     pub(crate) client: Output,
 }
 
-/// Builds a client: the package, and program, of this name.
+/// Builds the client of this name.
 ///
 /// # Errors
 /// When it does not compile.
@@ -169,7 +169,9 @@ impl Meeting<'_> {
     }
 }
 
-/// Starts the client; the thread has what it printed when it has ended.
+/// Starts the client.
+///
+/// The thread returns what the client printed after it has ended.
 fn start(command: &Command, limit: Duration) -> Result<JoinHandle<std::io::Result<Output>>> {
     let mut command = process::limited(command, limit, false)?;
     command.stdin(Stdio::null());

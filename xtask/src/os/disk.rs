@@ -7,8 +7,9 @@ use hadris_storage::host::FileDevice;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// Size of the disk that is made where none is named. The file takes no more room than what lies on
-/// it.
+/// Size of the disk that is made if none is named.
+///
+/// The file takes no more room than its contents.
 const SIZE: u64 = 256 << 20;
 
 /// A disk for one run of the machine.
@@ -23,7 +24,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// The disk in this file.
+    /// Returns the disk in this file.
     pub(crate) fn of(image: impl Into<PathBuf>) -> Self {
         Self {
             image: image.into(),
@@ -32,20 +33,22 @@ impl Disk {
         }
     }
 
-    /// The same disk with an option of QEMU's `-drive`.
+    /// Returns the same disk with an option of QEMU's `-drive`.
     pub(crate) fn with_option(mut self, option: &str) -> Self {
         self.options.push(option.to_string());
         self
     }
 
-    /// The same disk with a rule of QEMU's `blkdebug`: `inject-error.0.event=read_aio` and the
-    /// like.
+    /// Returns the same disk with a rule of QEMU's `blkdebug`, such as
+    /// `inject-error.0.event=read_aio`.
     pub(crate) fn with_fault(mut self, rule: String) -> Self {
         self.faults.push(rule);
         self
     }
 
-    /// The disk that stays from one run to the next; made if it is not there.
+    /// Returns the disk that stays from one run to the next.
+    ///
+    /// It is made if it is not there.
     pub(crate) fn default() -> Result<Self> {
         let image = repository::path("os/target/disk.img");
         if !image.exists() {
@@ -54,7 +57,7 @@ impl Disk {
         Ok(Self::of(image))
     }
 
-    /// The arguments of QEMU that attach it.
+    /// Returns the arguments of QEMU that attach it.
     pub(super) fn arguments(&self) -> [String; 4] {
         // A comma in a name is doubled.
         let image = self.image.display().to_string().replace(',', ",,");
@@ -77,8 +80,9 @@ impl Disk {
     }
 }
 
-/// Makes a file of `size` bytes with an empty file system: FAT12 or FAT16 on small disks, FAT32 on
-/// those that are large enough.
+/// Makes a file of `size` bytes with an empty file system.
+///
+/// It is FAT12 or FAT16 on small disks, and FAT32 on those that are large enough.
 pub(crate) fn make(image: &Path, size: u64) -> Result<()> {
     let about = || format!("can't make the disk {}", image.display());
     if let Some(folder) = image.parent() {

@@ -6,17 +6,21 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::process::{ChildStdin, Stdio};
 use std::thread;
 
-/// QEMU's own escape on its console; twice, it is itself.
+/// QEMU's own escape character on its console.
+///
+/// Typed twice, it stands for itself.
 const QEMU_ESCAPE: u8 = 1;
 
 /// What the machine's console reads.
 pub(crate) enum Input {
     /// Nothing.
     None,
-    /// Our own standard input. A terminal belongs to the machine. From anything else all bytes are
-    /// passed on as they are, and then its end.
+    /// This program's standard input.
+    ///
+    /// A terminal belongs to the machine. From any other input, all bytes are passed on as they
+    /// are, and then its end.
     Inherited,
-    /// What is typed when something has been printed.
+    /// Lines that are typed when certain texts have been printed.
     Dialogue(Vec<Line>),
 }
 
@@ -24,14 +28,14 @@ pub(crate) enum Input {
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Line {
-    /// Waits until this has been printed, behind what earlier lines have waited for.
+    /// The text to wait for, behind the texts of earlier lines.
     pub(crate) after: String,
-    /// Then types this.
+    /// The text to type then.
     pub(crate) r#type: String,
 }
 
 impl Input {
-    /// The standard input with which QEMU is to be started.
+    /// Returns the standard input with which QEMU is to be started.
     pub(super) fn stdio(&self) -> Stdio {
         match self {
             Self::None => Stdio::null(),
@@ -40,7 +44,7 @@ impl Input {
         }
     }
 
-    /// What types, given QEMU's standard input.
+    /// Returns the keyboard that types into QEMU's standard input.
     pub(super) fn keyboard(&self, machine: Option<ChildStdin>) -> Keyboard<'_> {
         match (self, machine) {
             (Self::Inherited, Some(machine)) => {
@@ -56,22 +60,27 @@ impl Input {
     }
 }
 
-/// What types into the machine.
+/// The source of what is typed into the machine.
 pub(super) enum Keyboard<'a> {
-    /// Nothing does.
+    /// Nothing is typed.
     None,
-    /// A source of bytes, from when the kernel is up: before, its serial port loses what comes.
+    /// A source of bytes that are passed on from when the kernel is up.
+    ///
+    /// Before that, its serial port loses what comes.
     Copy(Option<(Box<dyn Read + Send>, ChildStdin)>),
     Dialogue(Dialogue<'a>),
 }
 
 impl Keyboard<'_> {
-    /// To be called when the kernel is up: once, or again.
+    /// Begins to type.
+    ///
+    /// Called when the kernel is up, once or more often.
     pub(super) fn booted(&mut self) {
         if let Self::Copy(copy) = self
             && let Some((source, machine)) = copy.take()
         {
-            // It may wait for input when the machine has ended; this program's end is its end too.
+            // The thread may still wait for input when the machine has ended. It ends with this
+            // program.
             thread::spawn(|| {
                 // The machine may end before its input.
                 let _ = pass_on(source, machine);
@@ -82,7 +91,7 @@ impl Keyboard<'_> {
     /// Takes what the machine has printed, and types what is due.
     ///
     /// # Errors
-    /// When the machine does not read it.
+    /// When the machine does not read what is typed.
     pub(super) fn hear(&mut self, bytes: &[u8]) -> Result<()> {
         match self {
             Self::Dialogue(dialogue) => dialogue.hear(bytes),
@@ -91,8 +100,9 @@ impl Keyboard<'_> {
     }
 }
 
-/// Passes all bytes on so that programs of the machine read the same ones, and then the end of the
-/// input.
+/// Passes all bytes on, and then the end of the input.
+///
+/// Control characters are quoted, so that programs of the machine read the same bytes.
 fn pass_on(mut source: impl Read, mut machine: impl Write) -> io::Result<()> {
     let mut buffer = [0; 4096];
     let mut typed = Vec::new();
@@ -120,9 +130,9 @@ fn pass_on(mut source: impl Read, mut machine: impl Write) -> io::Result<()> {
 
 /// The other side of a dialogue with the machine.
 pub(super) struct Dialogue<'a> {
-    /// What is still to be typed.
+    /// The lines that are still to be typed.
     lines: &'a [Line],
-    /// What has been printed since the last line was typed.
+    /// The bytes that have been printed since the last line was typed.
     heard: Vec<u8>,
     machine: ChildStdin,
 }

@@ -1,38 +1,44 @@
-//! A network of its own for one machine and the programs of this computer that talk to it: a
-//! network namespace of Linux with a tap device.
+//! A separate network for one machine and the programs of this computer that talk to it: a network
+//! namespace of Linux with a tap device.
 //!
 //! QEMU's user network is a TCP stack inside QEMU, which asks Linux about each of its connections
-//! whenever anything happens: with many of them that takes more time than the server. Here QEMU
-//! only hands frames over, and Linux's own TCP is at the other end. It needs the right to make
-//! namespaces, as root or by those of users, and to open `/dev/net/tun`.
+//! whenever anything happens. With many connections that takes more time than the server. Here QEMU
+//! only passes frames on, and Linux's own TCP is at the other end. This network needs the right to
+//! make namespaces, as root or through user namespaces, and to open `/dev/net/tun`.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
 
-/// The machine's address, which it has in QEMU's user network as well.
+/// The machine's address, the same as in QEMU's user network.
 pub(crate) const MACHINE: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
-/// The tap device: its name in its namespace.
+/// The name of the tap device in its namespace.
 pub(super) const DEVICE: &str = "corank";
 
-/// Makes the device, with this computer's address, which the machine takes for its gateway; says
-/// so; and stays until nobody needs it any more.
+/// The script that makes the device with this computer's address, which is the machine's gateway.
+///
+/// It then says so, and stays until its input ends.
 const HOLD: &str = "ip link set lo up && ip tuntap add dev corank mode tap \
     && ip address add 10.0.2.2/24 dev corank && ip link set corank up && echo ready && exec cat";
 
-/// The namespace. It goes, with its device, when this is dropped and the programs in it have ended.
+/// The namespace.
+///
+/// It is removed, with its device, when this is dropped and the programs in it have ended.
 #[derive(Debug)]
 pub(crate) struct Lan {
-    /// A program that holds it, up to the end of its input: so it goes even if this program is
-    /// killed.
+    /// A program that holds the namespace up to the end of its input.
+    ///
+    /// So the namespace is removed even if this program is killed.
     holder: Child,
-    /// It belongs to a namespace of users.
+    /// Whether it belongs to a user namespace.
     of_user: bool,
 }
 
 impl Lan {
-    /// `None` where this is not allowed, or what it takes is not there.
+    /// Makes a namespace.
+    ///
+    /// Returns `None` if this is not allowed, or if a tool for it is missing.
     pub(super) fn new() -> Option<Self> {
         Self::hold(false).or_else(|| Self::hold(true))
     }
@@ -55,7 +61,7 @@ impl Lan {
         (said == "ready\n").then_some(lan)
     }
 
-    /// The same command, inside.
+    /// Returns the same command, run inside the namespace.
     pub(super) fn enter(&self, command: &Command) -> Command {
         let holder = self.holder.id();
         let mut inside = Command::new("nsenter");

@@ -1,10 +1,11 @@
-//! Where the code lies that a relay step of experiment B goes through: `cargo xtask os-layout`.
+//! The layout of the code that a relay step of experiment B executes: `cargo xtask os-layout`.
 //!
 //! After each change of address space a hart has to find the translation of each page that it
-//! touches, and QEMU each block of code anew. The linker scripts of kernel, programs and image
-//! therefore name what a step goes through, so that it lies side by side. Names change: this boots
-//! the machine with QEMU's log of executed blocks, and shows what a step goes through and how a
-//! script names it. The test stage `layout` sees to it that a step touches few pages of code.
+//! touches. QEMU has to find each block of code again. The linker scripts of kernel, programs and
+//! image therefore name the functions of a step, so that they lie side by side. Names change. This
+//! command boots the machine with QEMU's log of executed blocks, and shows the functions of a step
+//! and how a script names them. The test stage `layout` checks that a step touches few pages of
+//! code.
 
 use super::boot::{Boot, DEFAULT_MEMORY};
 use super::build::{self, Image};
@@ -25,24 +26,28 @@ use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 const PAGE_SIZE: u64 = 4096;
-/// Where the trampoline between kernel and programs begins.
+/// The address of the trampoline between kernel and programs.
 const TRAMPOLINE: u64 = 0xffff_ffff_ffff_f000;
-/// As many tasks in series: far more than what else happens alike again and again.
+/// The number of tasks in series.
+///
+/// Their steps come far more often than anything else that repeats.
 const TASKS: &str = "200";
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// One of the ELF files whose code a step goes through.
+/// One of the ELF files with code that a step executes.
 struct Part {
     name: &'static str,
-    /// What lays it out.
+    /// The linker script that lays it out.
     script: &'static str,
-    /// Where its code may lie.
+    /// The addresses at which its code may lie.
     range: Range<u64>,
-    /// How many pages of it a step may touch.
+    /// The most pages of it that a step may touch.
     most: usize,
 }
 
-/// The most pages that a step may touch. The kernel and the program touch as many today.
+/// The parts, with the most pages that a step may touch.
+///
+/// The kernel and the program touch as many today.
 const PARTS: [Part; 3] = [
     Part {
         name: "kernel",
@@ -67,7 +72,7 @@ const PARTS: [Part; 3] = [
 /// The blocks of code of one step, in the order in which they were first executed.
 type Step = Vec<u64>;
 
-/// What a step of a part goes through.
+/// The code of a part that a step executes.
 pub(crate) struct Touched {
     pub(crate) name: &'static str,
     pub(crate) pages: usize,
@@ -76,7 +81,7 @@ pub(crate) struct Touched {
     pub(crate) functions: String,
 }
 
-/// Prints what a step goes through.
+/// Prints the functions that a step executes.
 pub(crate) fn run() -> Result<ExitCode> {
     let mut progress = Progress::spinner("building the operating system");
     let touched = touched(&mut progress);
@@ -90,7 +95,7 @@ pub(crate) fn run() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Boots the machine and looks.
+/// Boots the machine and returns what a step of each part touches.
 ///
 /// # Errors
 /// When building or booting fails, or no step is found.
@@ -135,7 +140,7 @@ fn touched_of(part: &Part, file: &Path, step: &Step) -> Result<Touched> {
     })
 }
 
-/// Address, size and name of a file's functions, in the order of their addresses.
+/// Returns address, size and name of a file's functions, in the order of their addresses.
 fn functions(file: &Path, base: u64) -> Result<Vec<(u64, u64, String)>> {
     let data = std::fs::read(file).with_context(|| format!("can't read {}", file.display()))?;
     let elf = object::File::parse(&*data)
@@ -153,8 +158,10 @@ fn functions(file: &Path, base: u64) -> Result<Vec<(u64, u64, String)>> {
     Ok(found)
 }
 
-/// The section of a function as a pattern that other builds have as well: of a mangled name (Rust's
-/// v0) the identifiers alone, because what stands between them depends on the build.
+/// Returns the section of a function as a pattern that matches in other builds too.
+///
+/// Of a mangled name (Rust's v0) it has the identifiers alone, because the text between them
+/// depends on the build.
 fn pattern(name: &str) -> String {
     if !name.starts_with("_R") {
         return format!(".text.{name}");
@@ -187,7 +194,9 @@ fn pattern(name: &str) -> String {
     pattern + "*"
 }
 
-/// The step that comes most often: what is executed from one entry of user mode to the next.
+/// Returns the step that comes most often.
+///
+/// A step is what is executed from one entry of user mode to the next.
 fn step(image: &Image) -> Result<Step> {
     let boot = Boot {
         smp: 1,
@@ -212,7 +221,8 @@ fn step(image: &Image) -> Result<Step> {
         .to_vec(),
     };
     let mut command = boot.qemu(image);
-    // To standard error, as lines of `Trace 0: host address [base/address/flags/flags] name`.
+    // The log goes to standard error. Its lines are:
+    // `Trace 0: host address [base/address/flags/flags] name`
     command.args(["-d", "exec,nochain"]);
     let mut child = process::limited(&command, LIMIT, false)?
         .stdin(Stdio::null())
@@ -247,7 +257,7 @@ fn step(image: &Image) -> Result<Step> {
     }
 }
 
-/// The address in a line of the log.
+/// Returns the address in a line of the log.
 fn block(line: &str) -> Option<u64> {
     let fields = line.strip_prefix("Trace ")?.split_once('[')?.1;
     u64::from_str_radix(fields.split('/').nth(1)?, 16).ok()

@@ -1,8 +1,8 @@
 //! The longest stretches of kernel work without a check for more urgent work: `cargo xtask limits`.
 //!
-//! Boots a kernel with the feature `stretch` on one hart, in a machine that counts instructions,
-//! and runs what makes the kernel work most: its tests, random calls, and the experiments'
-//! programs. The kernel prints the longest stretches at its end.
+//! Boots a kernel with the feature `stretch` on one hart, in a machine that counts instructions.
+//! Then it runs the programs that make the kernel work most: its tests, random calls, and the
+//! experiments' programs. The kernel prints the longest stretches at its end.
 
 use super::boot::{Boot, DEFAULT_MEMORY};
 use super::build::{self, Image};
@@ -31,18 +31,18 @@ pub(crate) struct Options {
 
 /// The page that has the table.
 const PAGE: &str = "docs/limits.md";
-/// Between marks of this name.
+/// The name of the marks around the table.
 const MARK: &str = "longest-stretches";
-/// How many lines the table has.
+/// The number of lines of the table.
 const LINES: usize = 10;
 /// Bytes of the machine's disk.
 const DISK: u64 = 64 << 20;
-/// No program runs longer.
+/// Time limit of a program.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
-/// How the kernel begins a line of its report.
+/// The beginning of a line of the kernel's report.
 const PREFIX: &str = "corank: longest ";
 
-/// What makes the kernel work.
+/// The programs that make the kernel work.
 const COMMANDS: [&str; 6] = [
     "usertests",
     "lateness",
@@ -56,7 +56,7 @@ const COMMANDS: [&str; 6] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stretch {
     instructions: u64,
-    /// What the kernel worked on first and last.
+    /// The work that the kernel did first and last.
     works: (String, String),
     program: String,
 }
@@ -131,7 +131,7 @@ fn measure(image: &Image, command: &str) -> Result<Vec<Stretch>> {
     Ok(stretches)
 }
 
-/// What a line of the kernel's report says.
+/// Parses a line of the kernel's report.
 fn stretch(line: &str, program: &str) -> Option<Stretch> {
     let mut words = line.trim_end().strip_prefix(PREFIX)?.split(' ');
     let instructions = words.next()?.parse().ok()?;

@@ -1,23 +1,24 @@
-//! How much memory the machine needs.
+//! The amount of memory that the machine needs.
 
 use super::build::Image;
 use anyhow::{Context, Result, ensure};
 
 const MIB: u64 = 1 << 20;
 
-/// Where QEMU puts the kernel, from the beginning of the memory.
+/// The offset of the kernel from the beginning of the memory, as QEMU places it.
 const KERNEL: u64 = 2 * MIB;
-/// QEMU's room for the device tree at the end of the memory, and the boundary at which that begins.
+/// QEMU's room for the device tree at the end of the memory, and the alignment of its beginning.
 const DEVICE_TREE: u64 = MIB;
 const BOUNDARY: u64 = 2 * MIB;
-/// Half of the memory stays in front of the archive, up to this.
+/// The most bytes in front of the archive, which otherwise are half of the memory.
 const MOST_IN_FRONT: u64 = 128 * MIB;
 
-/// Checks that the kernel, the archive of the programs and the device tree find room in this much
-/// memory, written as QEMU takes it. What is written in another way is left to QEMU.
+/// Checks that the kernel, the archive of the programs and the device tree fit into this memory.
+///
+/// The size is written as QEMU takes it. A size in another notation is left to QEMU.
 ///
 /// # Errors
-/// When it is too little: with the least that is enough.
+/// When it is too little. The message has the least size that is enough.
 pub(super) fn check(memory: &str, image: &Image) -> Result<()> {
     let archive = std::fs::metadata(&image.archive)
         .with_context(|| format!("can't read {}", image.archive.display()))?
@@ -34,7 +35,7 @@ pub(super) fn check(memory: &str, image: &Image) -> Result<()> {
     Ok(())
 }
 
-/// A size in bytes: a number, in MiB if no unit follows.
+/// Parses a size into bytes: a number, in MiB if no unit follows.
 fn parse(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|byte: char| byte.is_ascii_alphabetic());
     let shift = match &text[digits.len()..] {
@@ -47,14 +48,14 @@ fn parse(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// Whether QEMU finds room in so many bytes for an archive of so many.
+/// Tests whether an archive of `archive` bytes fits into a memory of `size` bytes in QEMU.
 fn fits(size: u64, archive: u64) -> bool {
     let end = KERNEL + (size / 2).min(MOST_IN_FRONT) + archive;
     let device_tree = size.saturating_sub(DEVICE_TREE) / BOUNDARY * BOUNDARY;
     end <= device_tree
 }
 
-/// The least size, in steps of QEMU's boundary, that is enough for an archive of so many bytes.
+/// Returns the least size, in steps of QEMU's boundary, that is enough for an archive of this size.
 fn least(archive: u64) -> u64 {
     let mut size = archive.next_multiple_of(BOUNDARY);
     while !fits(size, archive) {
@@ -85,7 +86,7 @@ mod tests {
             assert!(fits(least, archive));
             assert!(!fits(least - BOUNDARY, archive));
         }
-        // As QEMU says itself.
+        // QEMU itself says the same.
         assert!(!fits(44 * MIB, 19_487_232) && fits(48 * MIB, 19_487_232));
     }
 }

@@ -48,14 +48,14 @@ pub(crate) struct Options {
     /// Runs without a disk
     #[arg(long, conflicts_with = "disk")]
     no_disk: bool,
-    /// Lets a port of this computer lead to one of the machine, of TCP if nothing else is said; 0
-    /// is any that is free. May be given several times
+    /// Forwards a port of this computer to one of the machine, of TCP if nothing else is said; 0 is
+    /// any that is free. May be given several times
     #[arg(long = "forward", value_name = "[tcp:|udp:]HOST:GUEST")]
     forwards: Vec<Forward>,
     /// Boots with this image of the shared scheduler instead of the one from os/vdso
     #[arg(long, value_name = "FILE")]
     vdso: Option<PathBuf>,
-    /// Boots a kernel for tests, whose programs may ask for faults
+    /// Boots a kernel for tests, which lets programs ask for faults
     #[arg(long)]
     faults: bool,
     /// Ends the machine after so many seconds, with the exit code 124
@@ -74,12 +74,12 @@ pub(crate) struct Options {
     command: Vec<String>,
 }
 
-/// The exit code when the time limit is reached, as coreutils' `timeout` has it.
+/// The exit code when the time limit is reached, the same as that of coreutils' `timeout`.
 const TIMED_OUT: u8 = 124;
 
 /// Boots the OS, passes the program's output through, and ends with its exit code.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    // Before the build, which takes long.
+    // This comes before the build, which takes long.
     programs::check(&options.programs)?;
     let disk = match &options.disk {
         _ if options.no_disk => None,
@@ -125,7 +125,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     };
     let mut screen = std::io::stdout().lock();
     let ended = boot.run(&image, |bytes| {
-        // When our output is not read any more the machine still runs to its end.
+        // If this program's output is not read any more, the machine still runs to its end.
         let _ = screen.write_all(bytes).and_then(|()| screen.flush());
     });
     match ended {

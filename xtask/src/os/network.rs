@@ -1,5 +1,5 @@
 //! The machine's network: QEMU's user network, with ports of this computer that lead into the
-//! machine, or a network of its own.
+//! machine, or a separate network.
 
 use super::lan::{DEVICE, Lan, MACHINE};
 use anyhow::{Context, Result, bail, ensure};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
-/// What a port belongs to.
+/// The protocol of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Tcp,
@@ -16,7 +16,7 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    /// As QEMU and the command line write it.
+    /// Returns the name that QEMU and the command line use.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -29,9 +29,11 @@ impl Protocol {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Forward {
     pub(crate) protocol: Protocol,
-    /// Here; 0 is any that is free.
+    /// The port of this computer.
+    ///
+    /// 0 is any that is free.
     pub(crate) host: u16,
-    /// There.
+    /// The port of the machine.
     pub(crate) guest: u16,
 }
 
@@ -59,7 +61,7 @@ impl FromStr for Forward {
 }
 
 impl Forward {
-    /// A TCP port of the machine that is reached by any port of this computer that is free.
+    /// Forwards any free port of this computer to this TCP port of the machine.
     pub(crate) fn to(guest: u16) -> Self {
         Self {
             protocol: Protocol::Tcp,
@@ -73,7 +75,7 @@ impl Forward {
     }
 }
 
-/// Holds a port of this computer, so that it is not chosen twice.
+/// The holder of a port of this computer, so that the port is not chosen twice.
 enum Holder {
     Tcp(TcpListener),
     Udp(UdpSocket),
@@ -101,16 +103,17 @@ impl Holder {
 /// The network of one run of the machine.
 #[derive(Debug)]
 pub(crate) enum Network {
-    /// QEMU's own, and what leads into it.
+    /// QEMU's user network, and the ports that lead into it.
     User(Vec<Forward>),
-    /// One for the machine and those programs of this computer that [enter](Network::enter) it.
+    /// A network for the machine and the programs of this computer that [enter](Network::enter) it.
     Lan(Lan),
-    /// A wire: each frame is a datagram between two sockets of Unix, and this program is the whole
-    /// network.
+    /// A wire.
+    ///
+    /// Each frame is a datagram between two Unix sockets, and this program is the whole network.
     Wire {
         /// The machine's socket, which QEMU makes.
         machine: PathBuf,
-        /// The other one, which is there already.
+        /// The other socket, which is there already.
         here: PathBuf,
     },
 }
@@ -119,13 +122,14 @@ pub(crate) enum Network {
 pub(crate) const CARD: [u8; 6] = [0x52, 0x54, 0x00, 0x12, 0x34, 0x56];
 
 impl Network {
-    /// QEMU's user network with these ports. Where one is to be any that is free, it is chosen now:
-    /// see [`Network::host_port`].
+    /// Returns QEMU's user network with these ports.
+    ///
+    /// If one is to be any that is free, it is chosen now: see [`Network::host_port`].
     ///
     /// # Errors
-    /// When no port is free, or two of the forwards have the same.
+    /// When no port is free, or two of the forwards have the same port here.
     pub(crate) fn with(forwards: &[Forward]) -> Result<Self> {
-        // All are held until all are chosen, so that they differ.
+        // All ports are held until the last one is chosen, so that they differ.
         let mut held = Vec::new();
         let mut chosen: Vec<Forward> = Vec::new();
         for forward in forwards {
@@ -144,12 +148,14 @@ impl Network {
         Ok(Self::User(chosen))
     }
 
-    /// A network of its own, if this computer allows it.
+    /// Returns a separate network, if this computer allows it.
     pub(crate) fn lan() -> Option<Self> {
         Lan::new().map(Self::Lan)
     }
 
-    /// What leads into the machine; nothing where it is reached itself.
+    /// Returns the ports that lead into the machine.
+    ///
+    /// There are none in networks where programs reach the machine itself.
     pub(crate) fn forwards(&self) -> &[Forward] {
         match self {
             Self::User(forwards) => forwards,
@@ -157,7 +163,9 @@ impl Network {
         }
     }
 
-    /// The TCP port here that leads to this one there; none where the machine is reached itself.
+    /// Returns the TCP port of this computer that leads to this one of the machine.
+    ///
+    /// There is none in networks where programs reach the machine itself.
     pub(crate) fn host_port(&self, guest: u16) -> Option<u16> {
         let found = self
             .forwards()
@@ -166,8 +174,9 @@ impl Network {
         found.map(|forward| forward.host)
     }
 
-    /// Where a program of this computer that has [entered](Network::enter) the network reaches the
-    /// machine's port.
+    /// Returns the address of the machine's port for programs of this computer.
+    ///
+    /// It is valid for programs that have [entered](Network::enter) the network.
     pub(crate) fn server(&self, guest: u16) -> Option<SocketAddrV4> {
         match self {
             Self::User(_) => Some(SocketAddrV4::new(
@@ -178,7 +187,7 @@ impl Network {
         }
     }
 
-    /// The same command, where the machine is reached.
+    /// Returns the same command, run where it can reach the machine.
     pub(crate) fn enter(&self, command: Command) -> Command {
         match self {
             Self::User(_) | Self::Wire { .. } => command,
@@ -186,7 +195,9 @@ impl Network {
         }
     }
 
-    /// The arguments of QEMU that attach it. Only programs of this computer reach the machine.
+    /// Returns the arguments of QEMU that attach it.
+    ///
+    /// Only programs of this computer reach the machine.
     pub(super) fn arguments(&self) -> [String; 4] {
         let device = match self {
             Self::User(forwards) => {
@@ -254,7 +265,7 @@ mod tests {
             (datagrams.protocol, datagrams.host, datagrams.guest),
             (Protocol::Udp, 0, 53)
         );
-        // The port here may be the same: they are two protocols.
+        // The port of this computer may be the same: the protocols differ.
         let network = Network::with(&[forward, "udp:8080:80".parse().unwrap()]).unwrap();
         assert_eq!(
             network.arguments()[1],

@@ -1,4 +1,4 @@
-//! Programs from outside: whether they can be programs at all, and which names they have.
+//! Programs from outside: checks of their files, and their names.
 
 use anyhow::{Context, Result, bail, ensure};
 use object::elf::{EM_RISCV, ET_EXEC, FileHeader64};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// A program as it lies in the archive.
 pub(crate) type Entry = (String, Vec<u8>);
 
-/// Checks what can be known of programs from outside before anything is built.
+/// Checks programs from outside, as far as that is possible before anything is built.
 ///
 /// # Errors
 /// When one of them is not a file, is not an executable for 64-bit RISC-V, or has the name of
@@ -32,8 +32,10 @@ pub(super) fn check(programs: &[PathBuf]) -> Result<()> {
     names(programs).map(|_| ())
 }
 
-/// Adds the programs from outside to those of the system. They are added unchanged: the kernel
-/// judges them. Returns the names of the system's programs whose place they take.
+/// Adds the programs from outside to those of the system.
+///
+/// They are added unchanged: the kernel judges them. Returns the names of the system's programs
+/// that they replace.
 ///
 /// # Errors
 /// When one cannot be read, or two of them have one name.
@@ -52,7 +54,7 @@ pub(super) fn add(entries: &mut Vec<Entry>, programs: &[PathBuf]) -> Result<Vec<
     Ok(replaced)
 }
 
-/// The names under which the programs lie in the archive: those of their files.
+/// Returns the names of the programs in the archive: those of their files.
 fn names(programs: &[PathBuf]) -> Result<Vec<String>> {
     let mut names: Vec<String> = Vec::new();
     for program in programs {
@@ -81,7 +83,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// A folder that is removed at the end.
+    /// A folder that is removed when the value is dropped.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -104,7 +106,7 @@ mod tests {
         }
     }
 
-    /// The header of an ELF file for this machine and of this kind.
+    /// Returns the header of an ELF file for this machine and of this kind.
     fn header(machine: u16, kind: u16) -> Vec<u8> {
         let mut header = vec![0; 64];
         header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");

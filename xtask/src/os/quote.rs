@@ -2,7 +2,7 @@
 
 use corank_abi::command_line::quote;
 
-/// The words of the command line as one string.
+/// Returns the words of the command line as one string.
 pub(super) fn command_line(words: &[String]) -> String {
     let words: Vec<String> = words.iter().map(|word| quote(word).collect()).collect();
     words.join(" ")

@@ -1,4 +1,4 @@
-//! Disks that last as long as one test, and what Linux's own tools say of them.
+//! Disks for one test each, and Linux's own tools to write, read and check them.
 
 use super::disk::{self, Disk};
 use crate::process;
@@ -14,18 +14,22 @@ use std::time::Duration;
 /// Bytes of a sector.
 const SECTOR: u64 = 512;
 
-/// No check takes longer.
+/// Time limit of a check.
 const CHECK_LIMIT: Duration = Duration::from_secs(60);
-/// Checks a FAT file system.
+/// The program that checks a FAT file system.
 const FSCK: &str = "fsck.fat";
 
-/// A new disk with an empty file system, for one test. The file goes with the value.
+/// A new disk with an empty file system, for one test.
+///
+/// Dropping the value removes the file.
 pub(crate) struct ScratchDisk {
     image: PathBuf,
 }
 
 impl ScratchDisk {
-    /// A disk of so many bytes. Two tests with disks at a time need two names.
+    /// Makes a disk of `size` bytes.
+    ///
+    /// Two tests with disks at a time need two names.
     pub(crate) fn new(name: &str, size: u64) -> Result<Self> {
         let folder = repository::path("target/disks");
         std::fs::create_dir_all(&folder)
@@ -35,12 +39,12 @@ impl ScratchDisk {
         Ok(Self { image })
     }
 
-    /// The file that holds it.
+    /// Returns the file that holds it.
     pub(crate) fn path(&self) -> &Path {
         &self.image
     }
 
-    /// The disk as the machine gets it.
+    /// Returns the disk to attach to a machine.
     pub(crate) fn attached(&self) -> Disk {
         Disk::of(&self.image)
     }
@@ -77,7 +81,7 @@ impl ScratchDisk {
         run(command).map(|_| ())
     }
 
-    /// Where a file's first cluster lies, in sectors from the disk's beginning.
+    /// Returns the position of a file's first cluster, in sectors from the disk's beginning.
     pub(crate) fn first_sector(&self, path: &str) -> Result<u64> {
         let mut command = mtools("mshowfat");
         command.arg("-i").arg(&self.image).arg(format!("::{path}"));
@@ -91,7 +95,7 @@ impl ScratchDisk {
         File::open(&self.image)?.read_exact(&mut boot)?;
         let word = |at: usize| u64::from(u16::from_le_bytes([boot[at], boot[at + 1]]));
         let long = |at: usize| word(at) | word(at + 2) << 16;
-        // The layout of FAT's first sector; a FAT32 has its sizes in the longer fields.
+        // The layout of FAT's first sector. A FAT32 has its sizes in the longer fields.
         let (per_cluster, reserved, tables, root_entries) =
             (u64::from(boot[13]), word(14), u64::from(boot[16]), word(17));
         let table = if word(22) == 0 { long(36) } else { word(22) };
@@ -99,12 +103,12 @@ impl ScratchDisk {
         Ok(reserved + tables * table + root + (cluster - 2) * per_cluster)
     }
 
-    /// Bytes of a cluster.
+    /// Returns the size of a cluster in bytes.
     pub(crate) fn cluster_size(&self) -> Result<usize> {
         Ok(usize::from(self.read_at(13, 1)?[0]) * SECTOR as usize)
     }
 
-    /// So many bytes of the disk itself.
+    /// Returns `length` bytes of the disk itself.
     pub(crate) fn read_at(&self, at: u64, length: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; length];
         File::open(&self.image)?.read_exact_at(&mut bytes, at)?;
@@ -117,13 +121,13 @@ impl ScratchDisk {
         Ok(file.write_all_at(bytes, at)?)
     }
 
-    /// Leaves no more than so many bytes of the disk.
+    /// Cuts the disk off after `length` bytes.
     pub(crate) fn cut_off(&self, length: u64) -> Result<()> {
         let file = File::options().write(true).open(&self.image)?;
         Ok(file.set_len(length)?)
     }
 
-    /// Fills the disk with zeros: no file system any more.
+    /// Fills the disk with zeros, so that it has no file system any more.
     pub(crate) fn wipe(&self) -> Result<()> {
         let file = File::options().write(true).open(&self.image)?;
         let size = file.metadata()?.len();
@@ -131,7 +135,7 @@ impl ScratchDisk {
         Ok(file.set_len(size)?)
     }
 
-    /// All of a file on the disk, read with `mtype`.
+    /// Returns all of a file on the disk, read with `mtype`.
     pub(crate) fn read(&self, path: &str) -> Result<Vec<u8>> {
         let mut command = mtools("mtype");
         command.arg("-i").arg(&self.image).arg(format!("::{path}"));
@@ -141,12 +145,14 @@ impl ScratchDisk {
     /// Checks the file system with `fsck.fat`.
     ///
     /// # Errors
-    /// What `fsck.fat` complains of.
+    /// When `fsck.fat` finds a defect. The message has what it says.
     pub(crate) fn whole(&self) -> Result<()> {
         process::succeed(&self.fsck(), CHECK_LIMIT, |_| {}).map(|_| ())
     }
 
-    /// Repairs the file system with `fsck.fat`. Returns how many clusters belonged to no file.
+    /// Repairs the file system with `fsck.fat`.
+    ///
+    /// Returns how many clusters belonged to no file.
     ///
     /// # Errors
     /// When it can't be repaired.
@@ -155,7 +161,7 @@ impl ScratchDisk {
         command.arg("-a").arg(&self.image);
         let output = command.output().context("can't start fsck.fat")?;
         let said = String::from_utf8_lossy(&output.stdout);
-        // 0: nothing was wrong; 1: it is repaired.
+        // The status is 0 if nothing was wrong, and 1 if the disk is repaired.
         if !matches!(output.status.code(), Some(0 | 1)) {
             bail!("fsck.fat can't repair the disk: {said}");
         }
@@ -167,17 +173,18 @@ impl ScratchDisk {
         Ok(lost.sum())
     }
 
-    /// The command that checks the file system, and changes nothing.
+    /// Returns the command that checks the file system and changes nothing.
     pub(crate) fn fsck(&self) -> Command {
         let program = process::find(FSCK).unwrap_or_else(|| FSCK.into());
         let mut command = Command::new(program);
-        // Nothing is repaired; the verdict is the exit status.
+        // Nothing is repaired. The exit status says whether the file system is sound.
         command.args(["-n", "-v"]).arg(&self.image);
         command
     }
 }
 
-/// One of mtools' programs. They shall not judge the disk by what lies around it.
+/// Returns a command for one of mtools' programs, without its check of the disk and its
+/// configuration.
 fn mtools(program: &str) -> Command {
     let mut command = Command::new(program);
     command
@@ -203,7 +210,7 @@ fn run(mut command: Command) -> Result<Vec<u8>> {
 
 impl Drop for ScratchDisk {
     fn drop(&mut self) {
-        // A file that stays is overwritten by the next test.
+        // If the file cannot be removed, the next test overwrites it.
         let _ = std::fs::remove_file(&self.image);
     }
 }

@@ -1,20 +1,20 @@
-//! Cutting the firmware's banner and the kernel's own messages off what the machine prints.
+//! Cutting the firmware's banner and the kernel's own messages off the machine's output.
 
-/// The kernel's last line before it starts the program begins with this.
+/// The beginning of the kernel's last line before it starts the program.
 const BOOTED: &[u8] = b"corank: booted";
 
-/// What the machine has printed so far.
+/// The output of the machine so far.
 #[derive(Default)]
 pub(super) struct Transcript {
     /// Everything up to the end of the line that says that the kernel is up.
     before: Vec<u8>,
-    /// Where the line that is still being printed begins in `before`.
+    /// The beginning of the unfinished line in `before`.
     line_start: usize,
     booted: bool,
 }
 
 impl Transcript {
-    /// Takes what came from the machine and returns the part of it that is the program's.
+    /// Takes the machine's new output and returns the program's part of it.
     pub(super) fn feed<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         if self.booted {
             return bytes;
@@ -32,12 +32,12 @@ impl Transcript {
         &[]
     }
 
-    /// Whether the kernel came up.
+    /// Tests whether the kernel came up.
     pub(super) fn booted(&self) -> bool {
         self.booted
     }
 
-    /// What was printed until the kernel was up: everything, if it never was.
+    /// Returns the output up to when the kernel was up, or all of it if it never was.
     pub(super) fn before(&self) -> &[u8] {
         &self.before
     }

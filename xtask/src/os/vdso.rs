@@ -13,11 +13,10 @@ use std::process::Command;
 /// The package and its binary.
 const NAME: &str = "corank-vdso";
 
-/// The feature of its package with which the image has a variable: for a test.
+/// The feature of its package that gives the image a variable, for a test.
 pub(crate) const WITH_A_VARIABLE: &str = "alternating";
 
-/// Flags with which the compiler lays out Rust's own types in another order, and what it begins to
-/// shuffle from.
+/// Flags that make the compiler lay out Rust's own types in another order, with a fixed seed.
 const SHUFFLED: &str = r#"build.rustflags=["-Zrandomize-layout", "-Zlayout-seed=42"]"#;
 
 /// Builds the image with these features of its package, and checks it as the kernel does.
@@ -33,15 +32,16 @@ pub(crate) fn build(
     Ok(image)
 }
 
-/// Builds the image with the fields of all types that are not laid out as in C in another order
-/// than the kernel and the programs have them in; apart from the other one.
+/// Builds the image, in a separate folder, with the fields of Rust's own types in another order.
+///
+/// The kernel and the programs have the usual order. Types with C layout stay as they are.
 pub(crate) fn build_shuffled(toolchain: BareMetal, progress: &mut Progress) -> Result<PathBuf> {
     let mut command = command(toolchain);
     command
         .args(["--target-dir", "target/shuffled"])
         .args(["--config", SHUFFLED])
-        // The flags are not stable. For the compiler alone: cargo would build the standard library
-        // as well.
+        // The flags are not stable. The variable is set for the compiler alone: with it, cargo
+        // would also build the standard library.
         .args(["--config", r#"env.RUSTC_BOOTSTRAP="1""#]);
     let image = link(command, progress)?;
     check(&image, false)?;
@@ -64,8 +64,9 @@ fn link(command: Command, progress: &mut Progress) -> Result<PathBuf> {
     Ok(image.path)
 }
 
-/// What the kernel asks of an image, and that it needs no memory in each process, unless it is one
-/// with a variable.
+/// Checks an image as the kernel does.
+///
+/// It also checks that the image needs no memory in each process, unless it is one with a variable.
 fn check(path: &Path, with_a_variable: bool) -> Result<()> {
     let file = std::fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
     let wrong = |what: String| anyhow!("{} is not a good image: {what}", path.display());

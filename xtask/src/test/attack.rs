@@ -6,10 +6,10 @@ use crate::attack::{self, Ground};
 use anyhow::Result;
 use std::time::Duration;
 
-/// How long all kinds together go on.
+/// The duration of all kinds together.
 const TIME: Duration = Duration::from_secs(120);
 
-/// One test for each run of each kind.
+/// Counts each run of each kind as one test.
 pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     let ground = Ground::build(&mut context.progress)?;
     let mut outcome = Outcome::default();

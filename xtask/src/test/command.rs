@@ -1,5 +1,5 @@
-//! `cargo xtask os` as a command: its exit codes, its complaints, its input, and what is left of it
-//! when a signal ends it.
+//! Tests of `cargo xtask os` as a command: its exit codes, its error messages, its input, and what
+//! is left of it when a signal ends it.
 
 use super::Context;
 use super::machine::DISK_SIZE;
@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// More than the machine's console keeps.
+/// More bytes than the machine's console keeps.
 const LONG: usize = 20_000;
 
 type Test = fn() -> Result<()>;
@@ -53,7 +53,7 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     })
 }
 
-/// `cargo xtask os` with these arguments, without a disk if none of them names one.
+/// Returns `cargo xtask os` with these arguments, without a disk if none of them names one.
 fn os(arguments: &[&str]) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("os");
@@ -80,8 +80,8 @@ fn run(mut command: Command, input: &[u8]) -> Result<Output> {
     Ok(output)
 }
 
-/// What must have come of a command: its exit code, and texts in what it printed and in its
-/// complaints.
+/// Checks the result of a command: its exit code, and texts in its output and in its error
+/// messages.
 fn expect(output: &Output, code: i32, printed: &str, complained: &str) -> Result<()> {
     let [out, err] = [&output.stdout, &output.stderr]
         .map(|text| String::from_utf8_lossy(text).replace('\r', ""));
@@ -129,7 +129,8 @@ fn too_little_memory() -> Result<()> {
 
 fn a_wrong_path_of_a_program() -> Result<()> {
     let mut command = os(&["--program", "/nowhere/program", "--", "program"])?;
-    // Nothing can be built: so a complaint about the path comes before.
+    // Nothing can be built without a search path, so the error about the program comes before the
+    // build.
     command.env("PATH", "");
     expect(&run(command, b"")?, 1, "", "can't read /nowhere/program")
 }
@@ -173,7 +174,7 @@ fn input_longer_than_the_console_keeps() -> Result<()> {
 }
 
 fn a_script_as_the_shells_input() -> Result<()> {
-    // `cat` takes what is left, and the shell finds the end as well.
+    // `cat` takes what is left, and the shell also finds the end.
     let script = b"echo first\ncat > /dev/null || cat\nwords for cat\n";
     let output = run(os(&["--timeout", "60", "--", "sh"])?, script)?;
     expect(&output, 0, "first", "")?;
@@ -192,7 +193,7 @@ fn signals_end_the_machine() -> Result<()> {
             .stdout(Stdio::piped())
             .stderr(writer);
         let mut child = command.spawn()?;
-        // With it goes our copy of the pipe: QEMU has another one.
+        // This drops this program's copy of the pipe. QEMU has another one.
         drop(command);
         until_ready(&mut child)?;
         let pid = child.id().to_string();
@@ -206,8 +207,10 @@ fn signals_end_the_machine() -> Result<()> {
     Ok(())
 }
 
-/// The same command, ended by each signal. A process that ignores one, as under `nohup` or as a job
-/// in the background, makes all below it ignore it.
+/// Returns the same command, ended by each signal.
+///
+/// A process that ignores a signal, as under `nohup` or as a job in the background, makes all its
+/// children ignore it.
 fn with_default_signals(command: &Command) -> Command {
     let mut wrapped = Command::new("env");
     wrapped.arg("--default-signal=HUP,INT,TERM");
@@ -228,7 +231,7 @@ fn until_ready(child: &mut Child) -> Result<()> {
     bail!("the machine did not come up");
 }
 
-/// Waits until no process has the other end of the pipe any more.
+/// Waits until no process has the other end of the pipe open any more.
 fn ended(mut reader: impl Read + Send + 'static) -> Result<()> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || sender.send(reader.read_to_end(&mut Vec::new())));

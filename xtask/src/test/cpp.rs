@@ -14,15 +14,15 @@ use object::{Object, ObjectSymbol};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The unit tests and traces, with each compiler and its sanitizers.
+/// Runs the unit tests and traces, with each compiler and its sanitizers.
 pub(super) fn host(context: &mut Context) -> Result<Outcome> {
     let mut outcome = guide(context, "docs/cpp-mcu.md", "cpp/tests/unit/guide.cpp")?;
     for preset in ["gcc", "clang", "gcc-thread", "clang-thread"] {
         let folder = cpp::build(preset, "unit-tests", &mut context.progress)?;
         let finished = context.command(&Command::new(folder.join("tests/unit/unit-tests")))?;
         outcome.add(Outcome::of_googletest(&finished));
-        // An ordinary program has what a firmware must not have; so the search for it finds
-        // something.
+        // An ordinary program has the symbols that a firmware must not have. So the search for them
+        // must find some.
         let program = std::fs::read(folder.join("tests/unit/unit-tests"))?;
         outcome.add(if unwanted_symbols(&program)?.is_empty() {
             context.show("the search for symbols of allocator and unwinder finds none in a program that has them");
@@ -34,7 +34,8 @@ pub(super) fn host(context: &mut Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Whether every line of a guide's C++ examples is in the program that compiles them, in order.
+/// Tests whether every line of a guide's C++ examples is in the program that compiles them, in
+/// order.
 pub(super) fn guide(context: &mut Context, guide: &str, examples: &str) -> Result<Outcome> {
     let text = std::fs::read_to_string(repository::path(guide))?;
     let program = std::fs::read_to_string(repository::path(examples))?;
@@ -45,7 +46,7 @@ pub(super) fn guide(context: &mut Context, guide: &str, examples: &str) -> Resul
     Ok(Outcome::failed())
 }
 
-/// The first line of the examples that the program lacks where it should come.
+/// Returns the first line of the examples that the program lacks at its position.
 fn missing_line(guide: &str, program: &str) -> Option<String> {
     for example in guide.split("```cpp\n").skip(1) {
         let code = example.split("```").next().unwrap_or_default();
@@ -60,8 +61,9 @@ fn missing_line(guide: &str, program: &str) -> Option<String> {
     None
 }
 
-/// The suites, traces and forced interrupts on the Cortex-M4; and what must not be in such a
-/// firmware.
+/// Runs the suites, traces and forced interrupts on the Cortex-M4.
+///
+/// It also checks that such a firmware has no unwanted symbols.
 pub(super) fn device(context: &mut Context) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     for preset in ["cortex-m4-gcc", "cortex-m4-clang"] {
@@ -105,8 +107,10 @@ pub(super) fn device(context: &mut Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The traces in which a coroutine panics: the firmware has no exceptions, and there a panic ends
-/// the program (rule F4). It replays all others.
+/// The traces in which a coroutine panics.
+///
+/// The firmware has no exceptions, so a panic ends the program there (rule F4). It replays all
+/// other traces.
 const WITHOUT_EXCEPTIONS: [&str; 5] = [
     "inherit-panic-of-the-waiter",
     "mutex-holder-finishes-or-panics",
@@ -115,7 +119,7 @@ const WITHOUT_EXCEPTIONS: [&str; 5] = [
     "panic-wakes-the-joiner",
 ];
 
-/// The traces that a firmware says it has skipped, in order of their names.
+/// Returns the traces that a firmware reports as skipped, in order of their names.
 fn skipped_traces(output: &str) -> Vec<&str> {
     output
         .lines()
@@ -125,21 +129,23 @@ fn skipped_traces(output: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The package, as projects outside the repository use it.
+/// Tests the package, as projects outside the repository use it.
 pub(super) fn package(context: &mut Context) -> Result<Outcome> {
     package::check(context)
 }
 
-/// The library's figures, and the page that has them.
+/// Checks the library's figures, and the page that has them.
 pub(super) fn figures(context: &mut Context) -> Result<Outcome> {
     figures::check(context)
 }
 
-/// What the sample application sends, with two ADC channels and three axes; however it is written.
+/// The number of lines that each version of the sample application sends: for two ADC channels and
+/// three axes.
 const SAMPLE_LINES: usize = 5;
 
-/// The sample application: the version with coroutines sends the same as the hand-written state
-/// machine and the FreeRTOS task, by the same interrupts.
+/// Tests that all versions of the sample application send the same, by the same interrupts.
+///
+/// The versions use coroutines, a hand-written state machine and a FreeRTOS task.
 fn samples(context: &mut Context, folder: &Path) -> Result<Outcome> {
     let mut outputs = Vec::new();
     for name in ["coroutines", "state-machine", "freertos"] {
@@ -202,7 +208,7 @@ const UNWANTED: &[&str] = &[
     "printf",
 ];
 
-/// Which of them a firmware has, as symbols that are defined or wanted.
+/// Returns which of them a firmware has, as symbols that it defines or needs.
 fn unwanted_symbols(elf: &[u8]) -> Result<Vec<String>> {
     let file = object::File::parse(elf)?;
     let mut found: Vec<String> = file
@@ -215,14 +221,14 @@ fn unwanted_symbols(elf: &[u8]) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Each file in it is a program that must compile, and must not with `-DMUST_NOT_COMPILE`.
+/// The folder of programs that must compile, but must not with `-DMUST_NOT_COMPILE`.
 pub(super) const NEGATIVE: &str = "cpp/tests/negative";
 
 /// A compiler that must refuse them.
 struct Compiler {
     program: &'static str,
     options: &'static [&'static str],
-    /// The word before what it is expected to say.
+    /// The word before its expected messages.
     name: &'static str,
 }
 
@@ -239,7 +245,7 @@ const COMPILERS: [Compiler; 2] = [
     },
 ];
 
-/// Programs that must not compile, each with the messages that it expects.
+/// Tests programs that must not compile, each with the messages that it expects.
 pub(super) fn negative(context: &mut Context) -> Result<Outcome> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(repository::path(NEGATIVE))?
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -282,17 +288,17 @@ pub(super) fn negative(context: &mut Context) -> Result<Outcome> {
 
 /// A program that must not compile, for one compiler and level of optimisation.
 struct Negative {
-    /// In the table of all.
+    /// Its position in the table of all.
     number: usize,
     file: PathBuf,
-    /// What is in the file.
+    /// The content of the file.
     text: String,
     opt: String,
     compiler: &'static Compiler,
 }
 
 impl Negative {
-    /// What is wrong, if anything is.
+    /// Returns what is wrong, if anything is.
     fn complaint(&self, context: &mut Context) -> Result<Option<String>> {
         let name = self.compiler.name;
         let wanted = expectations(&self.text, name, &self.opt);
@@ -315,7 +321,7 @@ impl Negative {
         Ok(missing.map(|line| format!("the message lacks `{line}`:\n{said}")))
     }
 
-    /// Whether it builds with these definitions, and what the compiler says.
+    /// Returns whether it builds with these definitions, and what the compiler says.
     fn build(&self, context: &mut Context, defines: &[&str]) -> Result<(bool, String)> {
         let folder = repository::path("target/cpp");
         std::fs::create_dir_all(&folder)?;
@@ -330,7 +336,7 @@ impl Negative {
             .arg(repository::path("cpp/include"))
             .args(defines)
             .arg(&self.file)
-            // The messages are compared with text in plain English.
+            // The messages are compared with English text.
             .env("LC_ALL", "C");
         context.progress.say(&process::describe(&command));
         let compiled = process::capture(&command, context.limit, |_| {})?;
@@ -356,13 +362,13 @@ impl Negative {
     }
 }
 
-/// What `// opt: ` says: the levels of optimisation at which a test is built.
+/// Returns the levels of optimisation at which a test is built, from its line `// opt: `.
 fn optimisations(text: &str) -> Vec<&str> {
     let line = text.lines().find_map(|line| line.strip_prefix("// opt: "));
     line.unwrap_or("-O2").split_whitespace().collect()
 }
 
-/// The texts after `// both: `, `// NAME: ` and `// NAME OPTIMISATION: `.
+/// Returns the texts after `// both: `, `// NAME: ` and `// NAME OPTIMISATION: `.
 fn expectations(text: &str, name: &str, opt: &str) -> Vec<String> {
     let at_this_level = format!("{name} {opt}");
     text.lines()

@@ -20,7 +20,7 @@ const PRESETS: [(&str, &[&str]); 6] = [
 /// QEMU's user mode, with the libraries of the cross compiler.
 const AARCH64: &[&str] = &["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"];
 
-/// The guide's examples, and the same suite as each preset builds it.
+/// Tests the guide's examples, and the same suite as each preset builds it.
 pub(super) fn tests(context: &mut Context) -> Result<Outcome> {
     let mut outcome = guide(context, "docs/cpp-edge.md", "cpp/edge/tests/guide.cpp")?;
     let presets = PRESETS.map(|(preset, _)| preset);

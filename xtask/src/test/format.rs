@@ -1,4 +1,5 @@
-//! How sources and documents look: rustfmt, clang-format, and the width of comments and text.
+//! Tests of the format of sources and documents: rustfmt, clang-format, and the width of comments
+//! and text.
 
 use super::Context;
 use super::outcome::Outcome;
@@ -8,13 +9,17 @@ use crate::toolchain::host_cargo;
 use anyhow::{Context as _, Result};
 use std::process::Command;
 
-/// Comments and text have at most so many characters in a line.
+/// The most characters in a line of comments and text.
 const WIDTH: usize = 100;
 
-/// The workspaces of the repository; each is formatted by itself.
+/// The workspaces of the repository.
+///
+/// Each is formatted by itself.
 const WORKSPACES: [&str; 3] = [".", "os", "core/mcu"];
 
-/// Checks everything; each tool and each kind of width is one test.
+/// Checks everything.
+///
+/// Each tool and each kind of width is one test.
 ///
 /// # Errors
 /// If a command cannot be run or a file cannot be read.
@@ -41,7 +46,7 @@ pub(super) fn check(context: &mut Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The tracked files with these names, from the repository's root.
+/// Returns the tracked files with these names, from the repository's root.
 fn files(patterns: &[&str]) -> Result<Vec<String>> {
     let root = repository::root().to_string_lossy();
     let arguments = [&["-C", &root, "ls-files", "--"], patterns].concat();
@@ -49,7 +54,7 @@ fn files(patterns: &[&str]) -> Result<Vec<String>> {
     Ok(list.lines().map(str::to_string).collect())
 }
 
-/// Names each line that is too wide: one test.
+/// Names each line that is too wide, as one test.
 fn widths(
     context: &mut Context,
     files: &[String],
@@ -72,7 +77,7 @@ fn widths(
     Ok(outcome)
 }
 
-/// The lines that are comments alone, without their blocks of code and diagrams.
+/// Returns the lines that are only comments, without their blocks of code and diagrams.
 fn comments(content: &str) -> Vec<(usize, &str)> {
     let mut code = false;
     let mut lines = Vec::new();
@@ -93,7 +98,7 @@ fn comments(content: &str) -> Vec<(usize, &str)> {
     lines
 }
 
-/// The lines of a document without its blocks of code.
+/// Returns the lines of a document without its blocks of code.
 fn text(content: &str) -> Vec<(usize, &str)> {
     let mut code = false;
     let mut lines = Vec::new();
@@ -107,14 +112,16 @@ fn text(content: &str) -> Vec<(usize, &str)> {
     lines
 }
 
-/// Tests whether a line is too wide and could be broken: rows of tables and long links stay whole.
+/// Tests whether a line is too wide and could be broken.
+///
+/// Rows of tables and long links stay whole.
 fn is_too_wide(line: &str) -> bool {
     if line.chars().count() <= WIDTH {
         return false;
     }
     let words = line.trim_start_matches(|c: char| "/! \t".contains(c));
     let is_row = words.starts_with('|') || words.starts_with('#');
-    // A span of code is one word; the first word may be a mark of a list.
+    // A span of code is one word. The first word may be a mark of a list.
     let spans = words.split('`').enumerate();
     let text: Vec<&str> = spans
         .map(|(at, part)| if at % 2 == 0 { part } else { "x" })

@@ -9,16 +9,21 @@ use std::process::Command;
 
 pub(super) const HOME: &str = "cpp/edge/gateway";
 
-/// What `docs/gateway.md` tells to build, and how. With all optimisations compilers see more, and
-/// warnings are errors.
+/// The preset and the targets that `docs/gateway.md` names.
+///
+/// With all optimisations compilers find more, and warnings are errors.
 const SERVICE: (&str, [&str; 2]) = ("edge-gcc", ["corank-gateway", "corank-sensor"]);
-/// Datagrams for the fuzz target to begin with.
+/// The folder of datagrams with which the fuzz target begins.
 const CORPUS: &str = "cpp/edge/gateway/tests/corpus";
-/// How many it tries; always the same ones.
+/// The number of datagrams that the fuzzer tries, their greatest length, and the seed.
+///
+/// It always tries the same ones.
 const FUZZED: [&str; 3] = ["-runs=100000", "-max_len=1024", "-seed=1"];
 
-/// Both compilers: what needs no sockets, any bytes as datagrams, and the programs themselves with
-/// sensors, files and a broker. Then the build that users make.
+/// Runs all tests with both compilers, then the build that users make.
+///
+/// They are the tests without sockets, the fuzzer, which sends any bytes as datagrams, and the
+/// programs themselves with sensors, files and a broker.
 pub(super) fn tests(context: &mut Context) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     for folder in cpp::build_all(&["gcc", "clang"], "gateway-checks", &mut context.progress)? {
@@ -38,8 +43,10 @@ pub(super) fn tests(context: &mut Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// What the fuzzer finds it keeps in the first of its folders, which is empty at first: so it does
-/// the same each time.
+/// Runs the fuzzer.
+///
+/// It keeps what it finds in the first of its folders, which is empty at first. So it does the same
+/// each time.
 fn fuzz(context: &mut Context, mut program: Command) -> Result<Outcome> {
     let found = repository::path("target/gateway-fuzz");
     if found.exists() {

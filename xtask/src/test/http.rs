@@ -1,4 +1,4 @@
-//! The operating system's web server, with Linux programs as its clients: good ones and bad ones.
+//! Tests of the operating system's web server, with good and bad Linux programs as its clients.
 
 use super::Context;
 use super::machine::{DISK_SIZE, HARTS, tail};
@@ -16,18 +16,18 @@ use std::time::Duration;
 
 /// The client's package.
 const CLIENT: &str = "corank-http-client";
-/// The server's ports: of its clients, and of its orders.
+/// The server's ports, for its clients and for orders.
 const PORTS: [u16; 2] = [80, 81];
-/// How many requests are counted, if nothing else is asked for.
+/// The number of counted requests by default.
 const REQUESTS: u32 = 2000;
-/// How long one of them may take, beside everything else.
+/// The time that each of them adds to the limit.
 const PER_REQUEST: Duration = Duration::from_millis(10);
-/// Names another number.
+/// The environment variable for another number.
 const REQUESTS_VARIABLE: &str = "CORANK_HTTP_REQUESTS";
-/// What the server says when nothing is left of it.
+/// What the server prints when it has released everything.
 const NOTHING_LEFT: &str = "frames, coroutines and sockets as before";
 
-/// The server as its client expects it.
+/// The server's command, as its client expects it.
 const SERVER: &[&str] = &[
     "http-server",
     "--count",
@@ -85,15 +85,16 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
         outcome.add(tests.run(smp, "load", Some(requests), &[])?);
     }
     outcome.add(tests.run(fewest, "levels", None, &[])?);
-    // The process is killed, and the system goes on.
+    // The process is killed, and the system continues.
     outcome.add(tests.run(fewest, "kill", None, &["http-server: killed"])?);
     outcome.add(tests.context.fsck(&tests.disk)?);
     Ok(outcome)
 }
 
 impl Tests<'_> {
-    /// Lets the client do one task. That the server ends then, prints `expected`, and leaves
-    /// nothing behind is one more test.
+    /// Lets the client do one task.
+    ///
+    /// One more test is that the server then ends, prints `expected`, and leaves nothing behind.
     fn run(
         &mut self,
         smp: u32,

@@ -1,5 +1,5 @@
-//! Tests of the shared scheduler's image that need more than one image, one kernel or one version
-//! of a program.
+//! Tests of the shared scheduler's image that need several images, kernels or versions of a
+//! program.
 
 mod footprint;
 
@@ -20,12 +20,12 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The program that says what the image decides.
+/// The program that prints what the image decides.
 const PROBE: &str = "scheduling";
-/// A version that no image has, as long as the real one.
+/// A version that no image has, of the same length as the real one.
 const UNKNOWN: &str = "corank_?";
 
-/// What kernel and programs say of an image whose layouts are not theirs.
+/// The message of kernel and programs for an image with other layouts than theirs.
 const MISMATCH: &str = "its functions or layouts are not those that its version promises";
 
 /// One test, and its name.
@@ -82,7 +82,7 @@ pub(super) fn tests(context: &mut Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// What a program prints, and its exit code.
+/// Boots a program, and returns its output and its exit code.
 fn boot(image: &build::Image, program: &str) -> Result<(String, u8)> {
     ProgramTest::expecting(program, 0, &[]).boot(1, image, None)
 }
@@ -95,19 +95,20 @@ fn build(
     build::build(programs, image, &mut context.progress)
 }
 
-/// Where the build puts a binary.
+/// Returns the path at which the build puts a binary.
 fn release(name: &str) -> PathBuf {
     repository::path("os/target/riscv64gc-unknown-none-elf/release").join(name)
 }
 
-/// An image that is built with this feature, under the feature's name: the next build of the image
-/// takes the place of what cargo made.
+/// Builds an image with this feature, and returns a copy under the feature's name.
+///
+/// The next build of the image overwrites cargo's own file.
 fn image_with(feature: &str, context: &mut Context) -> Result<PathBuf> {
     let built = vdso::build(BareMetal::require()?, &[feature], &mut context.progress)?;
     file(&format!("{feature}.so"), &std::fs::read(built)?)
 }
 
-/// A file for a test, in a folder that git ignores.
+/// Writes a file for a test, in a folder that git ignores.
 fn file(name: &str, contents: &[u8]) -> Result<PathBuf> {
     let folder = repository::path("os/target/image-tests");
     std::fs::create_dir_all(&folder)?;
@@ -116,19 +117,19 @@ fn file(name: &str, contents: &[u8]) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The test of the conformance traces in a process.
+/// Returns the test of the conformance traces in a process.
 fn conformance() -> Result<ProgramTest> {
     ProgramTest::of_file(&repository::path(PROGRAM_TESTS).join("conformance.toml"))
 }
 
-/// The conformance traces, inside the kernel: with the same result as in a process.
+/// Tests that the conformance traces have the same result inside the kernel as in a process.
 fn the_kernel_conforms(context: &mut Context) -> Result<()> {
     let plain = build(context, &[], None)?;
     let kernel = build::kernel_with("conformance", &mut context.progress)?;
     let image = build::Image { kernel, ..plain };
     let test = conformance()?;
     for smp in HARTS {
-        // This kernel starts no program, whatever it is asked for.
+        // This kernel starts no program, whatever its command line names.
         if let Some(complaint) = test.on(smp, &image, context)? {
             bail!("on {smp} harts it {complaint}");
         }
@@ -136,8 +137,9 @@ fn the_kernel_conforms(context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// The kernel that is built unless one for tests is asked for has no faults: neither a call nor
-/// code nor data. The other one has them, and so shows that this is looked for where it would be.
+/// Tests that the default kernel has no faults: neither a call nor code nor data.
+///
+/// The kernel for tests has them, which shows that the search would find them.
 fn faults_are_for_tests(context: &mut Context) -> Result<()> {
     // `fault::injection` in the names that the compiler gives.
     const MANGLED: &[u8] = b"5fault9injection";
@@ -160,8 +162,10 @@ fn faults_are_for_tests(context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// With another image, and the same kernel and programs, coroutines and processes are scheduled in
-/// another way; and a larger image takes memory once, but nothing of each process.
+/// Tests that another image, with the same kernel and programs, schedules coroutines and processes
+/// in another way.
+///
+/// A larger image also takes more memory once, but none in each process.
 fn another_image_decides_for_all(context: &mut Context) -> Result<()> {
     let strict = Loaded::build(None, context)?;
     let alike = Loaded::build(Some(image_with("alike", context)?), context)?;
@@ -175,11 +179,11 @@ fn another_image_decides_for_all(context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// What the probe says in a system with an image, and the sizes in pages that come with it.
+/// The probe's output in a system with an image, and the sizes in pages that belong to the image.
 struct Loaded {
-    /// Of the image in memory.
+    /// The size of the image in memory.
     pages: usize,
-    /// Of the archive, which has the image as a file.
+    /// The size of the archive, which has the image as a file.
     archive: usize,
     probes: [Result<Probe>; HARTS.len()],
 }
@@ -201,7 +205,9 @@ impl Loaded {
     }
 }
 
-/// `larger`: by so many pages the image is, and the archive.
+/// Compares two images by the probe's output.
+///
+/// `larger` has the numbers of pages by which the image and the archive are larger.
 fn compare(smp: u32, strict: &Probe, alike: &Probe, larger: (usize, usize)) -> Result<()> {
     ensure!(
         strict.process.is_sorted(),
@@ -213,13 +219,13 @@ fn compare(smp: u32, strict: &Probe, alike: &Probe, larger: (usize, usize)) -> R
     // On several harts the two processes run at the same time.
     if smp == 1 {
         ensure!(strict.kernel.is_sorted(), "not strict: {:?}", strict.kernel);
-        // Threads wait for other things as well, so that their turns do not alternate exactly.
+        // Threads also wait for other things, so their turns do not alternate exactly.
         ensure!(!alike.kernel.is_sorted(), "strict: {:?}", alike.kernel);
     }
     let (image, archive) = larger;
     let taken = strict.memory.saturating_sub(alike.memory);
-    // Once, for the kernel and all processes. What the kernel notes of each page may take another
-    // frame or two.
+    // The image takes its memory once, for the kernel and all processes. The kernel's record of
+    // each page may take another frame or two.
     ensure!(
         image >= 16 && (image + archive..image + archive + image / 2).contains(&taken),
         "an image of {image} pages more, in an archive of {archive} pages more, takes {taken} frames",
@@ -233,8 +239,10 @@ fn compare(smp: u32, strict: &Probe, alike: &Probe, larger: (usize, usize)) -> R
     Ok(())
 }
 
-/// With an image that has a variable: every second scheduler of an address space treats all levels
-/// alike. The kernel's is its first, so the kernel counts as well.
+/// Tests that each address space has its own variables of the image.
+///
+/// With this image, every second scheduler of an address space treats all levels alike. The
+/// kernel's scheduler is the first of its address space, so the kernel counts too.
 fn variables_are_each_address_spaces_own(context: &mut Context) -> Result<()> {
     let image = image_with(vdso::WITH_A_VARIABLE, context)?;
     let image = build(context, &[], Some(&image))?;
@@ -257,9 +265,10 @@ fn variables_are_each_address_spaces_own(context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// The image is built with the fields of all Rust's own types in another, random, order than kernel
-/// and programs have them in: what both sides touch is laid out as C says, or this does not go
-/// well.
+/// Tests an image that has the fields of all Rust's own types in a random order.
+///
+/// The kernel and the programs have another order. This works only if everything that both sides
+/// touch is laid out as in C.
 fn nothing_of_rusts_own_layout_crosses(context: &mut Context) -> Result<()> {
     let image = vdso::build_shuffled(BareMetal::require()?, &mut context.progress)?;
     let image = build(context, &[], Some(&image))?;
@@ -270,7 +279,7 @@ fn nothing_of_rusts_own_layout_crosses(context: &mut Context) -> Result<()> {
     }
 }
 
-/// No function of the scheduler is in the kernel or in any program.
+/// Tests that neither the kernel nor any program has a function of the scheduler.
 fn the_scheduler_is_in_the_image_alone(context: &mut Context) -> Result<()> {
     let built = build(context, &[], None)?;
     ensure!(
@@ -295,13 +304,13 @@ fn the_scheduler_is_in_the_image_alone(context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// Whether one of a file's symbols is a function of the core's scheduler.
+/// Tests whether one of a file's symbols is a function of the core's scheduler.
 fn has_scheduler(file: &[u8]) -> Result<bool> {
     // `corank::scheduling::scheduler` in the names that the compiler gives.
     has_symbol(file, b"6corank10scheduling9scheduler")
 }
 
-/// Whether one of a file's symbols has `part` in its name.
+/// Tests whether one of a file's symbols has `part` in its name.
 fn has_symbol(file: &[u8], part: &[u8]) -> Result<bool> {
     let elf = ElfBytes::<LittleEndian>::minimal_parse(file)?;
     let (symbols, names) = elf.symbol_table()?.context("it has no symbols")?;
@@ -312,13 +321,13 @@ fn has_symbol(file: &[u8], part: &[u8]) -> Result<bool> {
     Ok(symbols.iter().any(is_one))
 }
 
-/// What the probe says.
+/// The output of the probe.
 struct Probe {
     process: Vec<u8>,
     kernel: Vec<u8>,
     /// Free frames.
     memory: usize,
-    /// Frames of a child.
+    /// Frames that a child takes.
     child: usize,
 }
 
@@ -341,7 +350,7 @@ impl Probe {
     }
 }
 
-/// `file` with each `VERSION` in it replaced by `UNKNOWN`.
+/// Returns `file` with each `VERSION` in it replaced by `UNKNOWN`.
 fn of_unknown_version(mut file: Vec<u8>) -> Result<Vec<u8>> {
     let mut places = 0;
     for at in 0..file.len() - VERSION.len() {
@@ -354,7 +363,7 @@ fn of_unknown_version(mut file: Vec<u8>) -> Result<Vec<u8>> {
     Ok(file)
 }
 
-/// The fingerprint of the layouts in an image: the second word of its table.
+/// Returns the fingerprint of the layouts in an image: the second word of its table.
 fn layout_of(image: &[u8]) -> Result<[u8; 8]> {
     let image = Image::check(image)?;
     let mut memory = vec![0; image.size()];
@@ -363,7 +372,7 @@ fn layout_of(image: &[u8]) -> Result<[u8; 8]> {
     Ok(memory[table + 8..table + 16].try_into()?)
 }
 
-/// `file`, which has this fingerprint of the layouts once, with another one.
+/// Returns `file`, which has this fingerprint of the layouts once, with another fingerprint.
 fn of_other_layout(mut file: Vec<u8>, layout: [u8; 8]) -> Result<Vec<u8>> {
     let mut places = (0..file.len()).filter(|at| file[*at..].starts_with(&layout));
     let (Some(place), None) = (places.next(), places.next()) else {
@@ -373,8 +382,9 @@ fn of_other_layout(mut file: Vec<u8>, layout: [u8; 8]) -> Result<Vec<u8>> {
     Ok(file)
 }
 
-/// An image of another version or with other layouts, and damaged ones: the kernel says what is
-/// wrong, and ends the machine.
+/// Tests that the kernel refuses images of another version or with other layouts, and damaged ones.
+///
+/// The kernel says what is wrong, and ends the machine.
 fn the_kernel_refuses(context: &mut Context) -> Result<()> {
     let good = std::fs::read(vdso::build(
         BareMetal::require()?,
@@ -382,7 +392,7 @@ fn the_kernel_refuses(context: &mut Context) -> Result<()> {
         &mut context.progress,
     )?)?;
     let mut writable_code = good.clone();
-    // The flags of the first segment that is loaded: the second program header.
+    // This changes the flags of the first loaded segment, in the second program header.
     writable_code[64 + 56 + 4] |= 2;
     let cases = [
         (of_unknown_version(good.clone())?, "another version"),
@@ -409,8 +419,7 @@ fn the_kernel_refuses(context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// Programs that were built for a version which the image does not have, and for other layouts than
-/// the image's.
+/// Tests that programs built for another version or for other layouts than the image's say so.
 fn a_program_says_so(context: &mut Context) -> Result<()> {
     build(context, &[], None)?;
     let built = |name| std::fs::read(release(name));

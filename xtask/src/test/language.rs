@@ -51,7 +51,7 @@ pub(super) fn check(context: &mut Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The entries of the list.
+/// Returns the entries of the list.
 fn parse(list: &str) -> Result<Vec<Term<'_>>> {
     let mut terms = Vec::new();
     for (number, line) in (1..).zip(list.lines()) {
@@ -70,7 +70,7 @@ fn parse(list: &str) -> Result<Vec<Term<'_>>> {
     Ok(terms)
 }
 
-/// The lines of tracked files in which the term occurs, each as `FILE:LINE:TEXT`.
+/// Returns the lines of tracked files in which the term occurs, each as `FILE:LINE:TEXT`.
 fn search(term: &Term<'_>) -> Result<String> {
     let mut command = Command::new("git");
     command.args(["grep", "-I", "--line-number", "--extended-regexp"]);

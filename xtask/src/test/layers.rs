@@ -1,9 +1,9 @@
-//! The layers of a crate: its modules import what lies below them, and nothing above.
+//! Tests of the layers of a crate: its modules import from layers below them, and from none above.
 //!
-//! `layers.txt` beside a crate's `Cargo.toml` names the layers, the lowest first: a name, a colon,
-//! and the crate's modules that form it. Each module stands in one layer. A module may import any
-//! module of a lower layer, and those of its own layer without a cycle. Code for tests alone does
-//! not count.
+//! `layers.txt` beside a crate's `Cargo.toml` names the layers, the lowest first. A line has a
+//! name, a colon, and the crate's modules that form the layer. Each module belongs to one layer. A
+//! module may import any module of a lower layer, and those of its own layer without a cycle. Code
+//! for tests alone does not count.
 
 mod order;
 mod source;
@@ -14,7 +14,7 @@ use crate::repository;
 use anyhow::{Context as _, Result};
 use order::Order;
 
-/// The crates whose layers are declared.
+/// The crates with declared layers.
 const CRATES: [&str; 5] = [
     "core",
     "experiments/report",
@@ -23,7 +23,9 @@ const CRATES: [&str; 5] = [
     "xtask",
 ];
 
-/// Compares each crate's imports with its layers; each crate is one test.
+/// Compares each crate's imports with its layers.
+///
+/// Each crate is one test.
 ///
 /// # Errors
 /// If a file cannot be read or parsed.

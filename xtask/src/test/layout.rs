@@ -1,11 +1,13 @@
-//! Whether what is executed most lies in few pages: the linker scripts name it, and names go stale.
+//! A test that the most executed code lies in few pages.
+//!
+//! The linker scripts name its functions, and names go stale.
 
 use super::Context;
 use super::outcome::Outcome;
 use crate::os::layout;
 use anyhow::Result;
 
-/// Where the layout is asked for.
+/// The linker script that asks for the layout.
 pub(super) const SCRIPT: &str = "os/kernel/kernel.ld";
 
 pub(super) fn test(context: &mut Context) -> Result<Outcome> {

@@ -16,19 +16,21 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// The folder of program tests.
+///
 /// Each file in it is one test: see [`ProgramTest`].
 pub(super) const PROGRAM_TESTS: &str = "os/tests";
-/// Size of a disk for tests, in bytes: larger than what they write at once.
+/// Size of a disk for tests, in bytes: larger than what the tests write at once.
 pub(super) const DISK_SIZE: u64 = 64 << 20;
 /// The program that tests the system from inside.
 const USERTESTS: &str = "usertests";
 
-/// Harts of the machines on which all of it runs.
+/// Harts of the machines on which all tests run.
 pub(super) const HARTS: [u32; 3] = [1, 2, 4];
-/// Stands for the number of harts in what a test expects.
+/// The mark for the number of harts in what a test expects.
 const HARTS_MARK: &str = "{harts}";
 
-/// `usertests`, each time with a new disk, which must be whole afterwards.
+/// Runs `usertests`, each time with a new disk, which must be whole afterwards.
 pub(super) fn usertests(context: &mut Context) -> Result<Outcome> {
     let image = build::build_for_tests(&mut context.progress)?;
     let quick = context.change.is_some();
@@ -54,30 +56,34 @@ pub(super) fn usertests(context: &mut Context) -> Result<Outcome> {
     })
 }
 
-/// One program that is run in the operating system, as a file in `os/tests/`.
+/// One program to run in the operating system, as a file in `os/tests/` describes it.
 #[derive(Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct ProgramTest {
-    /// The name of its file. Two that run at a time have two.
+    /// The name of its file.
+    ///
+    /// Two tests that run at a time have two names.
     #[serde(skip)]
     name: String,
     /// The program and its arguments, with spaces between.
     run: String,
-    /// The same as a list, for arguments with spaces inside.
+    /// The program and its arguments as a list, for arguments with spaces inside.
     command: Option<Vec<String>>,
-    /// Harts of the machine: one run for each.
+    /// Harts of the machine, with one run for each number.
     smp: Vec<u32>,
     /// Memory of the machine.
     memory: String,
-    /// Counts instructions, each of which takes 2 to this power nanoseconds: then runs are alike to
-    /// the instruction.
+    /// Counts instructions, each of which takes 2 to this power nanoseconds.
+    ///
+    /// Then runs are alike to the instruction.
     count: Option<u8>,
     /// Time limit in seconds.
     limit: u64,
     /// The exit code that is expected.
     exit: u8,
-    /// Texts that the output must contain, in this order; [`HARTS_MARK`] in them stands for the
-    /// number of harts.
+    /// Texts that the output must contain, in this order.
+    ///
+    /// [`HARTS_MARK`] in them stands for the number of harts.
     expect: Vec<String>,
     /// Texts that the output must not contain.
     reject: Vec<String>,
@@ -85,9 +91,9 @@ pub(super) struct ProgramTest {
     program: Option<PathBuf>,
     /// Whether the machine has a disk, which must be whole afterwards.
     disk: bool,
-    /// Whether the machine has a card, in QEMU's user network.
+    /// Whether the machine has a network card, in QEMU's user network.
     network: bool,
-    /// What is typed, and when.
+    /// The lines that are typed, and when.
     dialogue: Vec<Line>,
 }
 
@@ -113,7 +119,7 @@ impl Default for ProgramTest {
 }
 
 impl ProgramTest {
-    /// A program with its arguments, its exit code, and what it must print.
+    /// Makes a test of a program with its arguments, its exit code, and what it must print.
     pub(super) fn expecting(run: &str, exit: u8, expect: &[&str]) -> Self {
         Self {
             run: run.to_string(),
@@ -123,7 +129,7 @@ impl ProgramTest {
         }
     }
 
-    /// The test in a file of [`PROGRAM_TESTS`].
+    /// Reads the test in a file of [`PROGRAM_TESTS`].
     pub(super) fn of_file(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("can't read {}", path.display()))?;
@@ -136,7 +142,7 @@ impl ProgramTest {
         })
     }
 
-    /// A script for the shell, its exit code, and what it must print.
+    /// Makes a test of a script for the shell, its exit code, and what it must print.
     pub(super) fn script(script: &str, exit: u8, expect: &[&str]) -> Self {
         Self {
             command: Some(["sh", "-c", script].map(str::to_string).to_vec()),
@@ -144,7 +150,7 @@ impl ProgramTest {
         }
     }
 
-    /// The same test, of another program.
+    /// Returns the same test of another program.
     pub(super) fn running(&self, run: &str) -> Self {
         Self {
             run: run.to_string(),
@@ -152,13 +158,13 @@ impl ProgramTest {
         }
     }
 
-    /// The same test, in which this must not be printed.
+    /// Returns the same test, with a text that must not be printed.
     pub(super) fn rejecting(mut self, text: &str) -> Self {
         self.reject.push(text.to_string());
         self
     }
 
-    /// Runs it on so many harts; says so if it does not do what is expected.
+    /// Runs it on `smp` harts, and shows what is wrong if it does not do what is expected.
     pub(super) fn judge(
         &self,
         smp: u32,
@@ -181,7 +187,7 @@ impl ProgramTest {
         })
     }
 
-    /// Output and exit code, on a machine with so many harts.
+    /// Boots it on `smp` harts, and returns its output and its exit code.
     pub(super) fn boot(&self, smp: u32, image: &Image, disk: Option<Disk>) -> Result<(String, u8)> {
         let boot = Boot {
             smp,
@@ -209,7 +215,8 @@ impl ProgramTest {
         }
     }
 
-    /// What is wrong with a run on so many harts, with a new disk if there is to be one.
+    /// Runs it on `smp` harts, with a new disk if it has one, and returns what is wrong, if
+    /// anything is.
     pub(super) fn on(
         &self,
         smp: u32,
@@ -231,7 +238,8 @@ impl ProgramTest {
             .map(|complaint| format!("{complaint}; it printed:\n{}", tail(&output))))
     }
 
-    /// What is wrong with one of the runs for which the test asks, if anything is.
+    /// Does all runs for which the test asks, and returns what is wrong with one of them, if
+    /// anything is.
     fn on_each(&self, image: &Image, context: &mut Context) -> Result<Option<String>> {
         for &smp in &self.smp {
             if let Some(complaint) = self.on(smp, image, context)? {
@@ -241,7 +249,7 @@ impl ProgramTest {
         Ok(None)
     }
 
-    /// What is wrong with a run on so many harts, if anything is.
+    /// Returns what is wrong with a run on `smp` harts, if anything is.
     fn complaint(&self, smp: u32, output: &str, code: u8) -> Option<String> {
         if code != self.exit {
             return Some(format!("ended with code {code} instead of {}", self.exit));
@@ -265,7 +273,9 @@ impl ProgramTest {
     }
 }
 
-/// Every program test; each file is one test.
+/// Runs every program test.
+///
+/// Each file is one test.
 pub(super) fn programs(context: &mut Context) -> Result<Outcome> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(repository::path(PROGRAM_TESTS))?
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -302,8 +312,9 @@ pub(super) fn programs(context: &mut Context) -> Result<Outcome> {
     })
 }
 
-/// The heapless storage on a Cortex-M4; the firmware prints its counts through the debugger's
-/// channel.
+/// Tests the heapless storage on a Cortex-M4.
+///
+/// The firmware prints its counts through the debugger's channel.
 pub(super) fn cortex_m4(context: &mut Context) -> Result<Outcome> {
     let firmware = firmware::build("tests", &mut context.progress)?;
     let finished = context.command(&firmware::qemu(&firmware))?;
@@ -314,7 +325,7 @@ pub(super) fn cortex_m4(context: &mut Context) -> Result<Outcome> {
     Ok(counted)
 }
 
-/// The end of what a program printed, and before that what failed in it.
+/// Returns the end of what a program printed, and before that what failed in it.
 pub(super) fn tail(output: &str) -> String {
     process::tail(output, 40)
 }

@@ -1,4 +1,4 @@
-//! The core's tests under Miri, which sees undefined behaviour where a test that passes does not.
+//! The core's tests under Miri, which finds undefined behaviour that a passing test does not show.
 
 use super::Context;
 use super::outcome::Outcome;
@@ -8,20 +8,24 @@ use std::process::Command;
 
 /// One configuration in which the tests are interpreted.
 struct Model {
-    /// Of Miri itself, besides what all have.
+    /// Flags for Miri, besides those of all configurations.
     flags: &'static str,
     target: &'static str,
-    /// Which tests of `behaviour`, by parts of their names; none for all of them.
+    /// Parts of the names of the chosen tests of `behaviour`.
+    ///
+    /// An empty list chooses all of them.
     only: &'static [&'static str],
 }
 
-/// The stricter aliasing model is the default, the other one Tree Borrows.
+/// The flag for the aliasing model Tree Borrows.
+///
+/// The default is the stricter model.
 const TREE_BORROWS: &str = "-Zmiri-tree-borrows";
 const HOST: &str = "x86_64-unknown-linux-gnu";
 /// 32 bits, big-endian, without 64-bit atomics.
 const POWERPC: &str = "powerpc-unknown-linux-gnu";
 
-/// What fits into a run of all tests.
+/// The configurations for a run of all tests.
 const SHORT: &[Model] = &[
     Model {
         flags: "",
@@ -45,7 +49,9 @@ const SHORT: &[Model] = &[
     },
 ];
 
-/// All of it: some hours. Set `CORANK_MIRI=all`.
+/// All configurations, which take some hours.
+///
+/// `CORANK_MIRI=all` chooses them.
 const ALL: &[Model] = &[
     Model {
         flags: "",
@@ -100,7 +106,7 @@ fn is_installed() -> bool {
     process::answer("cargo", &["+nightly", "miri", "--version"]).is_some()
 }
 
-/// Whether rustup could install it.
+/// Lets rustup install Miri, and returns whether it could.
 fn install(context: &mut Context) -> Result<bool> {
     if process::find("rustup").is_none() {
         return Ok(false);
@@ -120,8 +126,8 @@ fn command(model: &Model) -> Command {
         .args(model.only)
         .current_dir(repository::root())
         .env_remove("RUSTUP_TOOLCHAIN")
-        // The clock and the environment, which tests read; addresses as integers, as the operating
-        // system's rings have them.
+        // The flags allow the clock and the environment, which tests read, and addresses as
+        // integers, as in the operating system's I/O rings.
         .env(
             "MIRIFLAGS",
             format!(

@@ -1,9 +1,9 @@
 //! Checking Promela models with spin: every interleaving of the modelled protocol, exhaustively.
 //!
-//! The first comment of a model says how: a line `spin:` and a line `gcc:` with the options of
-//! each, and a line `pan:` for each run of the verifier. A line `broken:` names options for spin
-//! that take something out of the protocol: then the first run has to find an error. Each run is
-//! one test.
+//! The first comment of a model says how to check it. A line `spin:` and a line `gcc:` have the
+//! options of each, and a line `pan:` those of one run of the verifier. A line `broken:` has
+//! options for spin that take something out of the protocol. Then the first run has to find an
+//! error. Each run is one test.
 
 use super::Context;
 use super::outcome::Outcome;
@@ -13,10 +13,10 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where models may lie.
+/// The folders with models.
 const FOLDERS: [&str; 2] = ["spec/promela", "core/tests"];
 
-/// Whether there is a model to check.
+/// Tests whether there is a model to check.
 pub(super) fn exist() -> bool {
     !models().is_empty()
 }
@@ -49,21 +49,23 @@ pub(super) fn check(context: &mut Context) -> Result<Outcome> {
 struct Recipe {
     spin: Vec<String>,
     gcc: Vec<String>,
-    /// One run of the verifier each.
+    /// The options of each run of the verifier.
     pan: Vec<Vec<String>>,
-    /// Options with which the model is wrong.
+    /// Options for spin with which the model is wrong.
     broken: Vec<Vec<String>>,
 }
 
-/// One verifier of a model.
+/// A way to make a verifier of a model.
 enum Way<'a> {
     Whole,
-    /// With these options for spin.
+    /// The model is broken by these options for spin.
     Broken(&'a Vec<String>),
 }
 
 impl Recipe {
-    /// Reads the first comment of a model; `None` without a run of the verifier in it.
+    /// Reads the first comment of a model.
+    ///
+    /// Returns `None` if it has no run of the verifier.
     fn of(model: &str) -> Option<Self> {
         let (comment, _) = model.split_once("*/")?;
         let lines = |program: &str| -> Vec<Vec<String>> {
@@ -85,13 +87,14 @@ impl Recipe {
         (!recipe.pan.is_empty()).then_some(recipe)
     }
 
-    /// Makes the verifier, compiles it, and runs it as often as the model asks; then the same for
-    /// each way to break the model.
+    /// Makes the verifier, compiles it, and runs it as often as the model asks.
+    ///
+    /// Then it does the same for each way to break the model.
     fn check(&self, context: &mut Context, model: &Path) -> Result<Outcome> {
         let folder =
             repository::path("target/spin").join(model.file_stem().context("a model has a name")?);
         let mut ways: Vec<Way> = self.broken.iter().map(Way::Broken).collect();
-        // First: it takes longest.
+        // The whole model comes first, because it takes longest.
         ways.insert(0, Way::Whole);
         context.side_by_side(&ways, |way, context| match way {
             Way::Whole => self.holds(context, model, &folder.join("whole")),
@@ -102,7 +105,7 @@ impl Recipe {
         })
     }
 
-    /// Every run of the verifier proves the model.
+    /// Tests that every run of the verifier proves the model.
     fn holds(&self, context: &mut Context, model: &Path, folder: &Path) -> Result<Outcome> {
         if !self.compile(context, model, folder, &[])? {
             return Ok(Outcome::failed());
@@ -125,7 +128,7 @@ impl Recipe {
         })
     }
 
-    /// With these options the verifier's first run finds what is wrong.
+    /// Tests that, with these options, the verifier's first run finds an error.
     fn finds_an_error(
         &self,
         context: &mut Context,
@@ -147,7 +150,9 @@ impl Recipe {
         })
     }
 
-    /// Makes and compiles the verifier, with more options for spin. False if that fails.
+    /// Makes and compiles the verifier, with more options for spin.
+    ///
+    /// Returns `false` if that fails.
     fn compile(
         &self,
         context: &mut Context,
@@ -170,7 +175,7 @@ fn command(folder: &Path, program: &str, options: &[String], last: &[&OsStr]) ->
     command
 }
 
-/// How many errors the verifier has found, if it says so.
+/// Returns the number of errors that the verifier reports, if it reports one.
 fn errors(output: &str) -> Option<u32> {
     let count = output
         .lines()
@@ -178,8 +183,9 @@ fn errors(output: &str) -> Option<u32> {
     count?.trim().parse().ok()
 }
 
-/// Whether the verifier searched everything and found no error. It ends with status 0 in other
-/// cases as well.
+/// Tests whether the verifier searched everything and found no error.
+///
+/// It also ends with status 0 in other cases.
 fn is_proof(output: &str) -> bool {
     let cut_short = [
         "max search depth too small",

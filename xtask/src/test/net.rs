@@ -1,4 +1,5 @@
-//! The operating system's network, with an ordinary program of this computer at the other end.
+//! Tests of the operating system's network, with an ordinary program of this computer at the other
+//! end.
 
 use super::Context;
 use super::machine::{HARTS, tail};
@@ -11,25 +12,27 @@ use anyhow::Result;
 use std::net::SocketAddrV4;
 use std::path::Path;
 
-/// Ports of `echo-server`: what comes goes back, and what it is told to do.
+/// The ports of `echo-server`: one echoes what arrives, the other takes orders.
 const ECHO: u16 = 7;
 const ORDERS: u16 = 9;
 
-/// A server, and how its client tests it.
+/// A server, and the test by its client.
 struct Tested {
     /// The server's program, and its arguments.
     command: Vec<String>,
-    /// How many lines it prints before all of it listens.
+    /// The number of lines that it prints before all its ports listen.
     listeners: usize,
     ports: Vec<u16>,
-    /// What the client is to do.
+    /// The client's task.
     task: &'static str,
-    /// What the client calls the server at each port, if it has to know.
+    /// The client's name of the server at each port, if the client needs one.
     names: Vec<String>,
 }
 
-/// Boots `echo-server`, in both its ways, and `tcp-server`, and runs the client's tests against
-/// them. Then nothing must be left of all the connections of `echo-server`: that is one more test.
+/// Boots `echo-server`, in both its modes, and `tcp-server`, and runs the client's tests against
+/// them.
+///
+/// Then nothing must be left of all the connections of `echo-server`. That is one more test.
 pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     let client = client::build(client::TCP_CLIENT, &mut context.progress)?;
     let image = build::build_for_tests(&mut context.progress)?;
@@ -56,7 +59,7 @@ fn echo_server() -> Tested {
     }
 }
 
-/// It writes, and the machine ends.
+/// Returns the server that writes before the machine ends.
 fn leaving_server() -> Tested {
     Tested {
         command: ["echo-server", "leave"].map(str::to_string).to_vec(),
@@ -67,7 +70,7 @@ fn leaving_server() -> Tested {
     }
 }
 
-/// In all its models.
+/// Returns `tcp-server` in all its models.
 fn tcp_server() -> Tested {
     let mut command = vec!["tcp-server".to_string()];
     let mut ports = Vec::new();

@@ -1,4 +1,4 @@
-//! Programs from outside: a C program that knows nothing but the interface of rCore-Tutorial-v3,
+//! Tests of programs from outside: a C program that knows only the interface of rCore-Tutorial-v3,
 //! and ELF files that no system should run.
 
 use super::Context;
@@ -14,10 +14,10 @@ use std::process::Command;
 /// The program's source.
 pub(super) const SOURCE: &str = "os/tests/outside/outside.c";
 
-/// Exit code of a machine whose first program cannot be started.
+/// Exit code of a machine that cannot start its first program.
 const CANNOT_START: u8 = 126;
 
-/// Where things lie in an ELF file for 64 bits, in bytes.
+/// The offsets of fields in an ELF file for 64 bits, in bytes.
 mod offset {
     pub(super) const CLASS: usize = 4;
     pub(super) const BYTE_ORDER: usize = 5;
@@ -35,14 +35,14 @@ mod offset {
     pub(super) const MEMORY_SIZE: usize = 40;
 }
 
-/// Something done to a good file, and what the kernel says of it then.
+/// A name, a change to a good file, and the kernel's message about the changed file.
 type Spoiled = (&'static str, fn(&mut Vec<u8>), &'static str);
 
 fn put<const N: usize>(file: &mut [u8], at: usize, bytes: [u8; N]) {
     file[at..at + N].copy_from_slice(&bytes);
 }
 
-/// Where the program header of the executable segment begins.
+/// Returns the position of the executable segment's program header.
 fn code_header(file: &[u8]) -> usize {
     const LOAD: u8 = 1;
     const EXECUTE: u8 = 1;
@@ -144,8 +144,9 @@ const SPOILED: &[Spoiled] = &[
     ),
 ];
 
-/// Runs the program, with a disk and without, then each of the spoiled files: they are refused
-/// before the number of harts matters.
+/// Runs the program, with a disk and without, then each of the spoiled files.
+///
+/// The latter run on one hart only: they are refused before the number of harts matters.
 pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     let folder = repository::path("target/outside");
     std::fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;

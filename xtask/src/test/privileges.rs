@@ -1,23 +1,24 @@
-//! Tests without the privileges that whoever runs them may have: root's, in a container.
+//! Tests without the privileges of the user that runs them: root's, in a container.
 
 use crate::process;
 use std::process::Command;
 
-/// Runs a program without a single capability; it keeps its user, so that it may read what it has
-/// built.
+/// The command that runs a program without a single capability.
+///
+/// It keeps the program's user, so that the program may read what cargo has built.
 const WITHOUT: [&str; 3] = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"];
 
-/// What became of the privileges.
+/// The state of the privileges.
 pub(super) enum Privileges {
     /// There are none.
     None,
-    /// The command's tests run without those that there are.
+    /// The command's tests run without the privileges of the user.
     Withheld,
     /// They cannot be taken away here.
     Kept,
 }
 
-/// Lets a `cargo test` run what it has built without privileges.
+/// Makes a `cargo test` run its tests without privileges.
 pub(super) fn withhold(command: &mut Command) -> Privileges {
     if process::answer("id", &["-u"]).as_deref() != Some("0") {
         return Privileges::None;

@@ -1,5 +1,5 @@
-//! The published crates: packed as a registry gets them, and built from there with the oldest
-//! compiler that they promise.
+//! Tests of the published crates: packed as a registry gets them, and built from there with the
+//! oldest compiler that they promise.
 
 use super::Context;
 use super::outcome::Outcome;
@@ -9,8 +9,9 @@ use crate::repository;
 use anyhow::Result;
 use std::process::Command;
 
-/// Packs and builds the crates. Without rustup, or without a network, the compiler in use builds
-/// them.
+/// Packs and builds the crates.
+///
+/// Without rustup, or without a network, the compiler in use builds them.
 ///
 /// # Errors
 /// If a command cannot be run.
@@ -20,7 +21,7 @@ pub(super) fn check(context: &mut Context) -> Result<Outcome> {
     let mut publish = Command::new("cargo");
     if has_toolchain(&oldest) || install(context, &oldest)? {
         publish.arg(format!("+{oldest}"));
-        // This process was started by a cargo, whose toolchain the variable names.
+        // Cargo started this process, and the variable names its toolchain.
         publish.env_remove("RUSTUP_TOOLCHAIN");
     } else {
         outcome.add(Outcome::skipped(format!(
@@ -33,7 +34,7 @@ pub(super) fn check(context: &mut Context) -> Result<Outcome> {
     for name in published::CRATES {
         publish.args(["--package", name]);
     }
-    // What is optional is built as well.
+    // Optional parts are built too.
     publish.args(["--features", "corank/stats,corank/hooks"]);
     publish.args(["--features", "corank-linux/domain,corank-linux/hyper"]);
     publish.args(["--features", "corank-linux/tower,corank-linux/tracing"]);
@@ -46,7 +47,7 @@ fn has_toolchain(version: &str) -> bool {
     process::answer("cargo", &[&format!("+{version}"), "--version"]).is_some()
 }
 
-/// Whether rustup could install it.
+/// Lets rustup install this toolchain, and returns whether it could.
 fn install(context: &mut Context, version: &str) -> Result<bool> {
     if process::find("rustup").is_none() {
         return Ok(false);

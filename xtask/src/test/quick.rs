@@ -1,7 +1,7 @@
-//! `cargo xtask test --quick`: what a developer runs before a commit.
+//! `cargo xtask test --quick`: the tests that a developer runs before a commit.
 //!
-//! A stage runs if the change touches a file that it reads. The quickest one comes first, and
-//! stages for which the time does not suffice are named at the end.
+//! A stage runs if the change touches a file that it reads. The quickest one comes first. Stages
+//! that do not fit into the time are named at the end.
 
 use crate::process;
 use crate::repository;
@@ -12,19 +12,20 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// How long all stages together may take.
+/// The time limit of all stages together.
 pub(super) const BUDGET: Duration = Duration::from_secs(240);
 
-/// What a change touches.
+/// The files that a change touches.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
-    /// Paths from the repository's root; none if they cannot be known, and then everything counts
-    /// as touched.
+    /// Paths from the repository's root.
+    ///
+    /// It is `None` if they cannot be known, and then everything counts as touched.
     files: Option<Vec<String>>,
 }
 
 impl Change {
-    /// What is not committed yet; after a commit, what that one changed.
+    /// Returns the files that are not committed yet, or those of the last commit if there are none.
     pub(super) fn find() -> Self {
         let uncommitted = lines(&["diff", "--name-only", "HEAD"]);
         let untracked = lines(&["ls-files", "--others", "--exclude-standard"]);
@@ -47,8 +48,9 @@ impl Change {
             .is_none_or(|files| files.iter().any(begins))
     }
 
-    /// The workspace's packages that it touches, as options of cargo; `--workspace` if it touches
-    /// what all depend on.
+    /// Returns the workspace's packages that it touches, as options of cargo.
+    ///
+    /// It is `--workspace` if the change touches what all packages depend on.
     ///
     /// # Errors
     /// If cargo cannot list the packages.
@@ -76,7 +78,7 @@ impl Change {
     }
 }
 
-/// The lines that git prints; none if it fails.
+/// Returns the lines that git prints, or `None` if it fails.
 fn lines(arguments: &[&str]) -> Option<Vec<String>> {
     let mut command = Command::new("git");
     let output = command
@@ -91,7 +93,7 @@ fn lines(arguments: &[&str]) -> Option<Vec<String>> {
         .then(|| text.lines().map(str::to_string).collect())
 }
 
-/// The folders of the workspace's packages, from the repository's root, and their names.
+/// Returns the folders of the workspace's packages, from the repository's root, and their names.
 fn folders_of_packages() -> Result<BTreeMap<String, String>> {
     let arguments = ["metadata", "--no-deps", "--format-version=1"];
     let metadata = process::answer("cargo", &arguments).context("`cargo metadata` failed")?;
@@ -109,7 +111,7 @@ fn folders_of_packages() -> Result<BTreeMap<String, String>> {
     Ok(packages.filter_map(folder).collect())
 }
 
-/// How long each stage took when it ran last, kept below `target`.
+/// The duration of each stage's last run, kept below `target`.
 #[derive(Debug)]
 pub(super) struct Times {
     seconds: BTreeMap<String, f64>,
@@ -120,7 +122,9 @@ impl Times {
         repository::path("target/stage-times.json")
     }
 
-    /// Those of earlier runs; none if there is no readable record.
+    /// Reads those of earlier runs.
+    ///
+    /// There are none if there is no readable record.
     pub(super) fn read() -> Self {
         let text = std::fs::read_to_string(Self::file()).unwrap_or_default();
         Self {
@@ -128,15 +132,19 @@ impl Times {
         }
     }
 
-    /// How long the stage took last, whole if it never ran for `--quick`; zero if it never ran, so
-    /// that it becomes known.
+    /// Returns how long the stage took last.
+    ///
+    /// If it never ran for `--quick`, this is the time of the whole stage. If it never ran at all,
+    /// this is zero, so that the stage runs and its time becomes known.
     pub(super) fn of_quick(&self, stage: &str) -> Duration {
         let seconds = |quick| self.seconds.get(&key(stage, quick)).copied();
         let seconds = seconds(true).or(seconds(false));
         Duration::try_from_secs_f64(seconds.unwrap_or_default()).unwrap_or_default()
     }
 
-    /// Records one stage. A record that cannot be written is no failure of the tests.
+    /// Records one stage.
+    ///
+    /// A record that cannot be written is no failure of the tests.
     pub(super) fn record(&mut self, stage: &str, quick: bool, took: Duration) {
         self.seconds.insert(key(stage, quick), took.as_secs_f64());
         if let Ok(text) = serde_json::to_string_pretty(&self.seconds) {

@@ -1,5 +1,6 @@
-//! The operating system's disk, seen from both sides: Linux's tools write what it reads, and read
-//! what it writes. And disks that fail.
+//! Tests of the operating system's disk from both sides.
+//!
+//! Linux's tools write what the system reads, and read what it writes. Some disks fail.
 
 use super::Context;
 use super::machine::{DISK_SIZE, HARTS, ProgramTest};
@@ -9,24 +10,27 @@ use crate::os::disk::Disk;
 use crate::os::scratch_disk::ScratchDisk;
 use anyhow::Result;
 
-/// The number of a write that [`CHANGES`] does not get to.
+/// The number of a write that [`CHANGES`] does not reach.
 const BEHIND_LAST_WRITE: u32 = 70;
 
-/// Changes of every kind, each of which may fail or not; and what shows that the system goes on.
+/// Changes of every kind, each of which may fail.
+///
+/// The last command shows that the system continues.
 const CHANGES: &str = "mkdir d; echo text > 'd/a long name'; mv 'd/a long name' d/a; cp d/a d/b; mv d/b c; rm d/a; rmdir d; rm c; echo over";
 
-/// Clusters of the file that is removed while the power fails, and what the file system releases of
-/// it at once at most.
+/// Clusters of the file that is removed while the power fails, and the most clusters that the file
+/// system releases at once.
 const LONG: usize = 3 * STEP;
 const STEP: usize = 1024;
 
-/// The writes from which on the disk is as if the power had failed: in each of the three steps,
-/// between them, and none at all.
+/// The first writes that fail, as if the power had failed.
+///
+/// They are in each of the three steps, between them, and behind the last write.
 const LAST_WRITES: [u32; 7] = [2, 5, 8, 16, 22, 40, 70];
 
 type Test = fn(u32, &Image, &mut Context) -> Result<Outcome>;
 
-/// Those that run on each number of harts.
+/// The tests that run on each number of harts.
 const TESTS: [Test; 6] = [
     both_ways,
     a_read_that_fails_once,
@@ -47,7 +51,8 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     }
     let mut outcome =
         context.side_by_side(&runs, |&(test, smp), context| test(smp, &image, context))?;
-    // Many boots: what fails is the same on any number of harts.
+    // These tests boot many times. They run on one hart, because failures are the same on any
+    // number of harts.
     let writes: Vec<u32> = (1..=BEHIND_LAST_WRITE).collect();
     outcome.add(context.side_by_side(&writes, |&number, context| {
         a_write_that_fails(number, &image, context)
@@ -58,14 +63,14 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Bytes that differ from place to place.
+/// Returns bytes that differ from position to position.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length)
         .map(|at| (at ^ at >> 8 ^ at >> 16) as u8)
         .collect()
 }
 
-/// One test for each file: it must have this content.
+/// Tests that a file has this content.
 fn compare(
     disk: &ScratchDisk,
     path: &str,
@@ -143,8 +148,9 @@ fn failing_at(disk: Disk, number: u32) -> Disk {
     failing_from(disk, number).with_fault("inject-error.0.once=on".into())
 }
 
-/// Makes the `number`th write and all behind it fail: the disk stays as it was when the power
-/// failed.
+/// Makes the `number`th write and all later ones fail.
+///
+/// So the disk stays as it was when the power failed.
 fn failing_from(disk: Disk, number: u32) -> Disk {
     // `blkdebug` counts by states: each write before the one that fails leads to the next.
     let mut disk = disk;
@@ -160,7 +166,7 @@ fn failing_from(disk: Disk, number: u32) -> Disk {
         .with_fault("inject-error.0.errno=5".into())
 }
 
-/// Whichever write fails, here the one with this number, the system goes on, and the disk is whole
+/// Tests that the system continues if the write with this number fails, and that the disk is whole
 /// in the end.
 fn a_write_that_fails(number: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
     let disk = ScratchDisk::new(&format!("bad-write-{number}"), 1 << 20)?;
@@ -174,9 +180,10 @@ fn a_write_that_fails(number: u32, image: &Image, context: &mut Context) -> Resu
     Ok(outcome)
 }
 
-/// Every change fails with an error, and nothing else happens. The power fails at the write with
-/// this number, while a long file is being removed. What is left is a volume with all other files,
-/// and no more clusters are lost than one step releases.
+/// Tests what is left if the power fails at the write with this number, while a long file is being
+/// removed.
+///
+/// It is a volume with all other files, and no more clusters are lost than one step releases.
 fn a_removal_without_power(number: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
     let disk = ScratchDisk::new(&format!("no-power-{number}"), DISK_SIZE)?;
     let other = pattern(100_000);
@@ -195,6 +202,7 @@ fn a_removal_without_power(number: u32, image: &Image, context: &mut Context) ->
     Ok(outcome)
 }
 
+/// Tests that, if no write succeeds, every change fails with an error and nothing else happens.
 fn no_write_succeeds(smp: u32, image: &Image, context: &mut Context) -> Result<Outcome> {
     let disk = ScratchDisk::new(&format!("no-write-{smp}"), 1 << 20)?;
     disk.write("/file", b"text\n")?;

@@ -21,7 +21,7 @@ energy_counters::energy_counters(const std::string& folder) {
   for (const auto& zone : std::filesystem::directory_iterator(folder, none)) {
     std::string name;
     std::ifstream(zone.path() / "name") >> name;
-    // Packages contain what other zones count once more.
+    // A package already includes the energy that other zones count once more.
     if (!name.starts_with("package")) continue;
     found = true;
     const std::string file = zone.path() / "energy_uj";
@@ -39,7 +39,7 @@ std::optional<uint64_t> energy_counters::since_last() {
   for (counter& each : counters_) {
     const uint64_t now = number_in(each.file).value_or(each.last);
     const uint64_t last = std::exchange(each.last, now);
-    // The counter goes round.
+    // The counter wraps around.
     sum += now >= last ? now - last : now + each.range - last;
   }
   return sum;

@@ -1,4 +1,4 @@
-// Energy that the kernel counts, where the machine has such counters (/sys/class/powercap, RAPL).
+// Energy as the kernel counts it, on machines with such counters (/sys/class/powercap, RAPL).
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@ namespace bench {
 
 class energy_counters {
  public:
-  // All packages of the machine that may be read. `folder` is another one in tests.
+  // Finds all packages of the machine that may be read. `folder` is another one in tests.
   explicit energy_counters(const std::string& folder = "/sys/class/powercap");
 
-  // Why there are none; empty if there are.
+  // Returns the reason why there are no counters, or an empty text if there are some.
   [[nodiscard]] std::string complaint() const { return complaint_; }
 
-  // Microjoules since the last call, of the whole processor and not of this program alone; none if
-  // there are no counters.
+  // Returns the microjoules since the last call, of the whole processor and not of this program
+  // alone. Returns no value without counters.
   std::optional<uint64_t> since_last();
 
  private:

@@ -1,7 +1,7 @@
-// The experiment `gateway` (thesis, chapter 5): the measurements of S sensors, M of each with F
-// bins, are judged one after the other and interleaved, in turn; between two runs the caches are
-// emptied. Prints one line for each run and metric, and says first whether the machine counts
-// energy.
+// The experiment `gateway` (thesis, chapter 5). The measurements of S sensors, M of each with F
+// bins, are classified one after the other and interleaved, in turn. Between two runs the caches
+// are emptied. Prints first whether the machine counts energy, then one line for each run and
+// metric.
 #include "bearing.hpp"
 #include "classify.hpp"
 #include "energy.hpp"
@@ -31,7 +31,7 @@ using namespace gateway;
 struct options {
   bool quick = false;
   int runs = 100;
-  // Seconds after which no run begins at a point, beside the first. 0: no limit.
+  // The seconds after which no run begins at a point, except the first; 0 for no limit.
   double seconds = 0;
   std::string layout;
   std::string compiler = "unknown";
@@ -40,7 +40,7 @@ struct options {
   unsigned gpio_line = 0;
 };
 
-// What is measured.
+// The subject of one measurement.
 struct point {
   size_t sensors, measurements, features;
   std::string layout;
@@ -50,9 +50,9 @@ struct freed {
   void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{64}); }
 };
 
-// The spectra of a point, as the gateway has them: each begins a line of the cache, with room for
-// the rest of its datagram behind it. `scattered` is how slots are after a while: whichever was
-// free took the next datagram.
+// The spectra of a point, as the gateway stores them. Each begins a line of the cache, with room
+// for the rest of its datagram behind it. `scattered` is the state of slots after a while: any free
+// slot took the next datagram.
 class spectra {
  public:
   explicit spectra(const point& at) {
@@ -156,7 +156,8 @@ class experiment {
       }
   }
 
-  // Spectra that no training has seen: of each sensor so many sound and so many damaged ones.
+  // Measures the accuracy on spectra that no training has seen: from each sensor, as many of a
+  // sound bearing as of a damaged one.
   void accuracy() {
     const sensor_table table = sensor_table::read(chosen_.weights);
     constexpr uint64_t unseen = 1'000'003;
@@ -232,10 +233,10 @@ int main(int count, char** arguments) {
   program.add_option("--gpio-line", chosen.gpio_line, "the first line of the two");
   CLI11_PARSE(program, count, arguments);
   if (chosen.quick && program.count("--runs") == 0) chosen.runs = 30;
-  // Emptying large caches takes longer than what is measured. The 12 points of each of two layouts
-  // have 96 seconds together, and one run more at each: less than three minutes.
+  // Emptying large caches takes longer than the measured work. The 12 points of each of two layouts
+  // have 96 seconds together, and one run more at each point. That is less than three minutes.
   if (chosen.quick && program.count("--seconds") == 0) chosen.seconds = 4;
-  // All corners of the thesis's ranges (table 5.2), and what lies between.
+  // All corners of the thesis's ranges (table 5.2), and values between them.
   const std::vector<size_t> sensors =
       chosen.quick ? std::vector<size_t>{10, 50} : std::vector<size_t>{10, 30, 50};
   const std::vector<size_t> measurements =

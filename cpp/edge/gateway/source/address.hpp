@@ -1,4 +1,4 @@
-// Addresses as a configuration has them: `HOST:PORT`, or `[HOST]:PORT` for one of IPv6.
+// Addresses in the form of a configuration: `HOST:PORT`, or `[HOST]:PORT` for IPv6.
 #pragma once
 
 #include "descriptor.hpp"
@@ -19,15 +19,15 @@ struct addresses_freed {
 };
 using addresses = std::unique_ptr<addrinfo, addresses_freed>;
 
-// What a text stands for, for sockets of this type (SOCK_DGRAM, SOCK_STREAM). Throws
+// Resolves a text to addresses for sockets of this type (SOCK_DGRAM, SOCK_STREAM). Throws
 // std::runtime_error.
 addresses resolve(const std::string& text, int type, bool to_listen);
 
-// Where a socket is bound to, as a text. Throws std::system_error.
+// Returns the address to which a socket is bound, as a text. Throws std::system_error.
 std::string address_of(int socket);
 
-// A socket of this type that `use` took, which returns 0 then; of the first address that works.
-// Throws std::runtime_error.
+// Returns a socket of this type for the first address that works: `use` returns 0 for it. Throws
+// std::runtime_error.
 template <class Use>
 descriptor first_that_works(const std::string& text, int type, bool to_listen, Use use) {
   const addresses all = resolve(text, type, to_listen);

@@ -15,8 +15,8 @@ double between(std::mt19937_64& chance, double low, double high) {
   return std::uniform_real_distribution(low, high)(chance);
 }
 
-// A free vibration, one sample after the other: the real part of a number that is multiplied by
-// another one.
+// A free vibration, one sample after the other. It is the real part of a number that is multiplied
+// by another number at each step.
 struct vibration {
   double real = 0, imaginary = 0, cosine, sine;
 
@@ -70,7 +70,8 @@ void bearing::measure(damage of, std::span<float> out) {
   imbalance.real = between(chance_, 0.05, 0.2);
   misalignment.imaginary = between(chance_, 0.01, 0.08);
   const double turned = between(chance_, 0, 1);
-  // In hits; the next one is there when it reaches the next whole number, more or less.
+  // The hits so far, with a fraction. The next hit comes when this reaches the next whole number,
+  // more or less.
   double passed = between(chance_, 0, 1), next_hit = 1;
 
   for (size_t at = 0; at < out.size(); ++at) {

@@ -13,8 +13,8 @@ namespace {
 // rest lies in other pages, which a processor's prefetcher does not enter.
 constexpr size_t piece = corank::most_lines * corank::cache_line / sizeof(int16_t);
 
-// Enough to hide the latency of a row of 128 bins, the shortest of the thesis; more gain nothing,
-// see docs/gateway.md.
+// Enough to hide the latency of a row of 128 bins, the shortest of the thesis. More strands gain
+// nothing; see docs/gateway.md.
 constexpr size_t width = 16;
 
 // With fewer short rows, strands gain nothing over a loop with prefetching: fetching their code and
@@ -23,7 +23,7 @@ constexpr size_t few = 1024;
 // The number of rows by which the loop of the coroutine model prefetches ahead.
 constexpr size_t ahead = 8;
 
-// After so many scattered rows, the loop checks whether the next ones lie in order.
+// After this number of scattered rows, the loop checks whether the next ones lie in order.
 constexpr size_t look_again = 2048;
 
 int32_t products(const int16_t* bins, const int16_t* weights, size_t count) {
@@ -66,7 +66,7 @@ size_t looking_ahead(const sensor_table& table, std::span<const measurement> mea
   const size_t bytes = table.features() * sizeof(int16_t), size = measurements.size();
   const uintptr_t close = 2 * bytes + 2 * corank::cache_line;
   const bool strands = size - at >= few || table.features() > piece;
-  // So many rows have been checked, and the last one's weights have been prefetched.
+  // The rows that have been checked, and the machine whose weights were prefetched last.
   size_t seen = at, asked_for = ~size_t{0};
   for (int astray = 0; at < size;) {
     const bool scattered = astray > astray_at_most;

@@ -1,4 +1,4 @@
-// Classifying measurements: one after the other, or as coroutines that prefetch a row and yield
+// Classifies measurements: one after the other, or as coroutines that prefetch a row and yield
 // until it has arrived (thesis, section 5.3.3).
 #pragma once
 
@@ -22,14 +22,14 @@ enum class model : uint8_t {
   coroutine,
 };
 
-// `sequential` or `coroutine`. Throws std::runtime_error.
+// Returns the model of the name `sequential` or `coroutine`. Throws std::runtime_error.
 model model_of_name(std::string_view name);
 std::string_view name_of(model of);
 
-// Sets decided[i] to 1 if measurement i is that of a damaged bearing, else to 0; the same in both
-// models. `decided` has as many elements. The coroutine model prefetches the next sensor's weights
-// and interleaves scattered rows, which allocates once for 2048 rows. It leaves rows in order and
-// up to 1023 short ones to a loop.
+// Sets decided[i] to 1 if measurement i is that of a damaged bearing, else to 0. Both models give
+// the same. `decided` has as many elements as `measurements`. The coroutine model prefetches the
+// next sensor's weights and interleaves scattered rows, which allocates once for 2048 rows. It
+// leaves rows in order and up to 1023 short ones to a loop.
 void classify(model by, const sensor_table& table, std::span<const measurement> measurements,
               uint8_t* decided);
 

@@ -28,7 +28,8 @@ class descriptor {
   int fd_ = -1;
 };
 
-// What a system call gave; throws std::system_error, which says what was being done, if that is -1.
+// Returns the result of a system call. If it is -1, throws std::system_error with the name of the
+// operation.
 template <class Number>
 Number checked(Number result, const char* doing) {
   if (result == -1) throw std::system_error(errno, std::generic_category(), doing);

@@ -20,7 +20,7 @@ fault_rule fault_of_text(std::string_view text) {
     uint32_t every = 0;
     const auto [end, error] =
         std::from_chars(text.data() + mark + 1, text.data() + text.size(), every);
-    // A datagram that is held back must have a next one without a fault to be late for.
+    // A datagram that is held back needs a next one without a fault, which overtakes it.
     if (text.substr(0, mark) == names[at] && error == std::errc() &&
         end == text.data() + text.size() && every >= 2)
       return {static_cast<fault>(at), every};
@@ -53,11 +53,11 @@ std::vector<bytes> disturber::send(const bytes& datagram) {
   if (kind == fault::truncated || kind == fault::oversized) return out;
   if (kind == fault::duplicated) out.push_back(datagram);
   if (kind == fault::forged) {
-    // An attack with recorded datagrams: one from the future.
+    // Imitates an attack with recorded datagrams: one from the future.
     out.push_back(datagram);
     out[1][15] ^= std::byte{0x40};
   }
-  // The receiver takes this one, so what was held back is late now.
+  // The receiver accepts this one, so the datagrams that were held back are late now.
   counts_[static_cast<size_t>(fault::late)] += held_back_.size();
   for (bytes& late : std::exchange(held_back_, {})) out.push_back(std::move(late));
   return out;

@@ -1,4 +1,4 @@
-// Datagrams with something wrong, on purpose: what a gateway must bear.
+// Datagrams with faults on purpose, which a gateway must withstand.
 #pragma once
 
 #include "wire.hpp"
@@ -20,7 +20,7 @@ enum class fault : uint8_t {
   duplicated,
   // Sent without its last bytes.
   truncated,
-  // Sent with more bytes than it has.
+  // Sent with additional bytes.
   oversized,
   // Sent once more with another number and a tag that was made without the key.
   forged,
@@ -28,29 +28,30 @@ enum class fault : uint8_t {
 inline constexpr size_t fault_kinds = 6;
 std::string_view name_of(fault of);
 
-// Every so many datagrams of a sensor have this fault.
+// A rule: every `every`-th datagram of a sensor has this fault.
 struct fault_rule {
   fault kind;
   uint32_t every;
 };
 
-// `KIND=EVERY`, for example `lost=20`. Throws std::runtime_error.
+// Parses `KIND=EVERY`, for example `lost=20`. Throws std::runtime_error.
 fault_rule fault_of_text(std::string_view text);
 
 using bytes = std::vector<std::byte>;
 
-// What leaves one sensor, in order, when it sends a datagram.
+// The datagrams that leave one sensor, with their faults.
 class disturber {
  public:
   explicit disturber(std::vector<fault_rule> rules) : rules_(std::move(rules)) {}
 
-  // A datagram has one fault at most: that of the first rule that applies to its number, the n-th,
-  // 2n-th, … for `every` n.
+  // Returns the datagrams to send for this one, in order. A datagram has one fault at most: that of
+  // the first rule that applies to its number, the n-th, 2n-th, … for `every` n.
   std::vector<bytes> send(const bytes& datagram);
-  // What is still held back, and is not late any more: nothing overtakes it.
+  // Returns the datagrams that are still held back. They are no longer late: nothing overtakes
+  // them.
   std::vector<bytes> end();
 
-  // How many datagrams had this fault.
+  // Returns the number of datagrams with this fault.
   [[nodiscard]] uint64_t count(fault of) const { return counts_[static_cast<size_t>(of)]; }
 
  private:

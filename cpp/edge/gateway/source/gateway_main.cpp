@@ -36,13 +36,13 @@ int main(int count, char** arguments) {
       "none if one is wrong. SIGTERM ends the service.");
   CLI11_PARSE(program, count, arguments);
 
-  // Before any thread is there: they shall not get them either.
+  // Blocks the signals before any thread exists, so that no thread receives them.
   sigset_t signals;
   sigemptyset(&signals);
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, number);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
-  // A file that may not grow any more is an error of the write, like a full disk.
+  // A file at its size limit is an error of the write, like a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     gateway::configuration with = gateway::load(file);

@@ -6,7 +6,7 @@
 namespace gateway {
 namespace {
 
-// The file may be one that must not be read: then it is taken for whole.
+// Tests whether a file ends within a line. A file that cannot be read counts as complete.
 bool ends_within_line(const char* file) {
   struct stat is{};
   if (::stat(file, &is) != 0 || !S_ISREG(is.st_mode) || is.st_size == 0) return false;
@@ -43,12 +43,12 @@ bool line_output::write(const std::string& line) {
     torn_ = false;
     return true;
   }
-  // A line end alone ends what was torn before.
+  // If only a line end was written, it ends the line that was torn before.
   if (written > 0 && !take_back(written)) torn_ = !(torn_ && written == 1);
   return false;
 }
 
-// True if the last bytes that were written are not there any more.
+// Removes the last bytes that were written. Returns false if it cannot.
 bool line_output::take_back(size_t bytes) {
   struct stat is{};
   const off_t end = ::lseek(out_.get(), 0, SEEK_CUR);

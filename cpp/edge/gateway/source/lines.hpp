@@ -1,4 +1,4 @@
-// Writing whole lines: to a file that another program reads line by line, also while the disk is
+// Writes whole lines to a file that another program reads line by line, even while the disk is
 // full.
 #pragma once
 
@@ -8,24 +8,24 @@
 
 namespace gateway {
 
-// What was written of a line whose rest could not be written is taken back. Where that is
-// impossible (a pipe; a file that others write to as well), it becomes a line of its own: the next
-// one begins after a line end.
+// An output of whole lines. It removes the part of a line whose rest could not be written. Where
+// that is impossible (a pipe, or a file with other writers), the part becomes a line of its own:
+// the next line begins after a line end.
 class line_output {
  public:
   line_output() = default;
-  // Appends to `file`; `-` is the standard output, and nothing is written if it is empty. What the
-  // file ends with may be half a line, of a program that was killed. Throws std::system_error.
+  // Appends to `file`; `-` is the standard output, and an empty name discards all lines. The file
+  // may end with half a line, from a program that was killed. Throws std::system_error.
   explicit line_output(const std::string& file);
 
-  // Writes one line, and its end. False: it could not be written, and is gone.
+  // Writes one line and its end. Returns false if it could not be written and is lost.
   bool write(const std::string& line);
 
  private:
   bool take_back(size_t bytes);
 
   descriptor out_;
-  // What was written last has no line end.
+  // True if the last line that was written has no line end.
   bool torn_ = false;
 };
 

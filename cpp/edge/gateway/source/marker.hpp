@@ -1,5 +1,5 @@
-// A pin of the machine that tells a meter outside when something begins and ends (thesis, section
-// 5.3.6). Needs libgpiod 1.6, and the option CORANK_GATEWAY_GPIO of the build.
+// A pin of the machine that marks for an external meter when something begins and ends (thesis,
+// section 5.3.6). Needs libgpiod 1.6, and the option CORANK_GATEWAY_GPIO of the build.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@ namespace gateway {
 
 class marker {
  public:
-  // Throws std::runtime_error: there is no such chip or line, or the program was built without
-  // libgpiod.
+  // Opens the line of the chip. Throws std::runtime_error if there is no such chip or line, or if
+  // the program was built without libgpiod.
   marker(const std::string& chip, unsigned line);
   ~marker();
   marker(const marker&) = delete;

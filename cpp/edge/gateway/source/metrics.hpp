@@ -12,10 +12,10 @@
 
 namespace gateway {
 
-// The service's state at some moment.
+// The service's state at one moment.
 struct metrics_snapshot {
   totals counted;
-  // Datagrams that the kernel has thrown away.
+  // Datagrams that the kernel has discarded.
   uint64_t dropped = 0;
   uint64_t reloads = 0;
   uint64_t refused_reloads = 0;
@@ -23,7 +23,7 @@ struct metrics_snapshot {
   uint64_t unwritten = 0;
   mqtt_counts mqtt;
 
-  // How long batches took: how many took at most so many seconds.
+  // The durations of batches: `within[i]` counts the batches that took at most `bounds[i]` seconds.
   static constexpr std::array<double, 6> bounds{1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1};
   std::array<uint64_t, bounds.size()> within{};
   uint64_t batches = 0;
@@ -32,25 +32,25 @@ struct metrics_snapshot {
   void add_batch(double took);
 };
 
-// Answers GET /metrics on a thread of its own.
+// Answers GET /metrics on its own thread.
 class metrics_server {
  public:
-  // Throws std::runtime_error.
+  // Listens at the address `listen`. Throws std::runtime_error.
   explicit metrics_server(const std::string& listen);
   metrics_server(const metrics_server&) = delete;
   metrics_server& operator=(const metrics_server&) = delete;
 
   void show(const metrics_snapshot& now);
-  // The port, also if 0 was wanted.
+  // Returns the port, also if the requested one was 0.
   [[nodiscard]] int port() const;
 
  private:
   [[nodiscard]] std::string page() const;
 
   mutable std::mutex mutex_;
-  // Belongs to the mutex.
+  // Guarded by the mutex.
   metrics_snapshot now_;
-  // Last: its thread uses the page until it is destroyed.
+  // The last member: its thread uses the page until it is destroyed.
   std::unique_ptr<page_server> server_;
 };
 

@@ -72,7 +72,7 @@ void mqtt_publisher::prepare() {
   mosquitto_max_inflight_messages_set(client_, static_cast<unsigned>(most_unacknowledged));
 }
 
-// The library's own thread gives up if the first connection fails.
+// Connects again and again. The library's own thread gives up if the first connection fails.
 void mqtt_publisher::stay_connected() {
   constexpr std::chrono::seconds first_pause{1}, longest_pause{30};
   std::chrono::seconds pause = first_pause;
@@ -90,7 +90,8 @@ void mqtt_publisher::stay_connected() {
   }
 }
 
-// Until the connection is lost, or nothing is left to say. Returns whether there was one.
+// Runs the connection until it is lost or, at the end, until no message is left. Returns whether
+// there was a connection.
 bool mqtt_publisher::stay_while_connected() {
   constexpr std::chrono::seconds farewell{2};
   std::chrono::steady_clock::time_point end{};
@@ -109,8 +110,8 @@ bool mqtt_publisher::stay_while_connected() {
   return was_connected;
 }
 
-// Without what the broker has sent, which the library keeps. All topics are sent again once there
-// is a connection.
+// Resets the library, which keeps the messages of the broker. All topics are sent again at the next
+// connection.
 void mqtt_publisher::begin_anew() {
   std::fprintf(stderr,
                "corank-gateway: MQTT: the broker sends messages, and the gateway has subscribed to "
@@ -121,7 +122,7 @@ void mqtt_publisher::begin_anew() {
   try {
     prepare();
   } catch (const std::exception& error) {
-    // Such as a file with a password that is gone: the broker will refuse the connection.
+    // For example, a password file no longer exists. The broker will refuse the connection.
     std::fprintf(stderr, "corank-gateway: %s\n", error.what());
   }
 }
@@ -169,8 +170,8 @@ void mqtt_publisher::send_what_may_be_sent() {
   }
 }
 
-// The library sends once more what was not acknowledged: before what is sent from now on, so the
-// last message stays the last.
+// Sends all topics again. The library repeats the unacknowledged messages before those that are
+// sent from now on, so the last message stays the last.
 void mqtt_publisher::connected() {
   const std::lock_guard lock(mutex_);
   is_connected_ = true;
@@ -186,9 +187,10 @@ void mqtt_publisher::acknowledged() {
   send_what_may_be_sent();
 }
 
-// "Client NAME received PUBLISH (…". A broker that sends messages to a client without subscriptions
-// could fill the memory: the library keeps those of the highest quality until the broker releases
-// them, and tells of their arrival only in its log.
+// Detects messages from the broker by the library's log: "Client NAME received PUBLISH (…". A
+// broker that sends messages to a client without subscriptions could fill the memory. The library
+// keeps those of the highest quality until the broker releases them, and reports their arrival only
+// in its log.
 void mqtt_publisher::note(const char* line) {
   const std::string_view said = line;
   const size_t name = said.find(' '), verb = said.find(' ', name + 1);

@@ -1,5 +1,5 @@
-// Publishing by MQTT: each sensor's last status is a retained message of its own topic.
-// `TOPIC/state` says `online`, or `offline` once the gateway is gone, however it went.
+// Publishes by MQTT: each sensor's last status is a retained message of its own topic.
+// `TOPIC/state` says `online`, or `offline` after the gateway's end, whatever its reason.
 #pragma once
 
 #include "settings.hpp"
@@ -18,9 +18,10 @@ struct mosquitto;
 
 namespace gateway {
 
-// What became of messages.
+// The numbers of messages by their fate.
 struct mqtt_counts {
-  // Never sent, because a later one of the same topic came first; or refused by the library.
+  // Never sent, because a later one of the same topic came first, or because the library refused
+  // it.
   uint64_t dropped = 0;
   // Topics whose last message waits to be sent.
   uint64_t waiting = 0;
@@ -28,7 +29,7 @@ struct mqtt_counts {
   uint64_t unacknowledged = 0;
 };
 
-// Has a thread of its own, which reconnects after each loss of the connection.
+// Publishes on its own thread, which reconnects after each loss of the connection.
 //
 // Memory is bounded for any behaviour of the broker: at most `most_unacknowledged` messages are
 // sent and not acknowledged. Of each topic only the last message waits, first come, first sent. It
@@ -37,7 +38,8 @@ class mqtt_publisher {
  public:
   static constexpr size_t most_unacknowledged = 64;
 
-  // Throws std::runtime_error if it can never work. A broker that does not answer yet is no error.
+  // Starts the thread. Throws std::runtime_error if it can never work. A broker that does not
+  // answer yet is no error.
   explicit mqtt_publisher(const mqtt_settings& to);
   // Publishes `offline`, and sends the waiting messages if the broker accepts them within two
   // seconds.
@@ -69,16 +71,16 @@ class mqtt_publisher {
 
   const mqtt_settings to_;
   mosquitto* client_;
-  // Whether the broker has sent a message, although there is no subscription. Not under the mutex:
-  // the library sets it under its own lock.
+  // True if the broker has sent a message, although there is no subscription. It is not under the
+  // mutex, because the library sets it under its own lock.
   std::atomic<bool> intrudes_ = false;
   mutable std::mutex mutex_;
-  // All below belongs to the mutex.
+  // The mutex guards all members below.
   std::condition_variable stopped_;
   bool is_connected_ = false;
   bool stops_ = false;
   topics topics_;
-  // Each topic once at most.
+  // The topics whose last message waits, each at most once.
   std::deque<topics::iterator> line_;
   uint64_t unacknowledged_ = 0;
   uint64_t dropped_ = 0;

@@ -15,7 +15,8 @@ namespace gateway {
 void notify(const char* state) {
   const char* const name = std::getenv("NOTIFY_SOCKET");
   sockaddr_un to{};
-  // A file, or a name of Linux's own that begins with a zero, written as `@`.
+  // The address is a file, or an abstract name of Linux, which begins with a zero and is written
+  // with `@`.
   if (name == nullptr || (name[0] != '/' && name[0] != '@') ||
       std::strlen(name) >= sizeof(to.sun_path))
     return;

@@ -1,9 +1,9 @@
-// Telling systemd how the service is doing (sd_notify(3)), without its library.
+// Notifies systemd of the service's state (sd_notify(3)), without its library.
 #pragma once
 
 namespace gateway {
 
-// Sends `READY=1` and the like. Does nothing without a service manager.
+// Sends a state such as `READY=1`. Does nothing without a service manager.
 void notify(const char* state);
 
 }  // namespace gateway

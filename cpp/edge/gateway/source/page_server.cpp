@@ -91,7 +91,7 @@ void page_server::serve() {
   }
 }
 
-// Not all at once: those that are connected go on in between.
+// Accepts at most `most_clients` at a time, so that connected clients continue in between.
 void page_server::accept_all() {
   for (size_t count = 0; count < most_clients; ++count) {
     const int socket = accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -102,7 +102,7 @@ void page_server::accept_all() {
       accepts_from_ = steady_clock::now() + pause_after_shortage;
       return;
     }
-    // Else one connection came to nothing.
+    // Otherwise only this connection has failed.
     if (socket < 0) continue;
     if (clients_.size() == most_clients) clients_.pop_front();
     clients_.push_back({.socket = descriptor(socket),
@@ -113,7 +113,7 @@ void page_server::accept_all() {
   }
 }
 
-// False: the connection is over.
+// Continues with a client. Returns false if the connection is over.
 bool page_server::goes_on(client& with) const {
   if (!with.answers && !read(with)) return false;
   if (!with.answers) return true;
@@ -122,7 +122,7 @@ bool page_server::goes_on(client& with) const {
   if (more < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
   with.sent += static_cast<size_t>(more);
   if (with.sent < with.text.size()) return true;
-  // What the client has sent beyond its request would make the kernel take the answer back.
+  // Unread bytes behind the request would make the kernel discard the answer.
   std::array<char, 4096> rest;
   for (int count = 0; count < 16 && ::recv(with.socket.get(), rest.data(), rest.size(), 0) > 0;
        ++count) {

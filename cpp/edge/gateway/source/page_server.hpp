@@ -1,4 +1,4 @@
-// One page by HTTP, for any number of clients that do what they like.
+// Serves one page by HTTP, to any number of clients with any behaviour.
 #pragma once
 
 #include "descriptor.hpp"
@@ -21,20 +21,21 @@ class page_server {
   static constexpr size_t longest_request = 8192;
   static constexpr std::chrono::seconds patience{10};
 
-  // `page` is called on the server's thread. Throws std::runtime_error.
+  // Listens at the address `listen`. `page` is called on the server's thread. Throws
+  // std::runtime_error.
   page_server(const std::string& listen, std::string path, std::function<std::string()> page);
   ~page_server();
   page_server(const page_server&) = delete;
   page_server& operator=(const page_server&) = delete;
 
-  // The port, also if 0 was wanted.
+  // Returns the port, also if the requested one was 0.
   [[nodiscard]] int port() const;
 
  private:
   struct client {
     descriptor socket;
     std::chrono::steady_clock::time_point until;
-    // The request so far; then, from `sent` on, what is left of the answer.
+    // The request so far; then the answer, whose rest begins at `sent`.
     std::string text;
     bool answers = false;
     size_t sent = 0;
@@ -49,9 +50,9 @@ class page_server {
   const std::string path_;
   const std::function<std::string()> page_;
   descriptor listener_, stop_;
-  // In the order in which they came.
+  // The clients in order of their connection.
   std::list<client> clients_;
-  // Not before then, after descriptors or memory have run out.
+  // No connection is accepted before this time. It is set when descriptors or memory have run out.
   std::chrono::steady_clock::time_point accepts_from_{};
   std::thread thread_;
 };

@@ -28,7 +28,7 @@ bool watcher::changed() {
     for (const char* at = events; at < events + length;) {
       const auto* const event = reinterpret_cast<const inotify_event*>(at);
       const auto folder = names_.find(event->wd);
-      // Events that were lost may have been ours.
+      // A lost event may have been for one of the files.
       found |= event->mask & IN_Q_OVERFLOW ||
                (folder != names_.end() && event->len > 0 && folder->second.contains(event->name));
       at += sizeof(inotify_event) + event->len;
@@ -60,7 +60,7 @@ void loader::start() {
       } catch (const std::exception& error) {
         outcome_ = std::string(error.what());
       }
-      // Only now may the other thread look.
+      // Only now may the other thread read the outcome.
       eventfd_write(done_.get(), 1);
     });
   } catch (const std::system_error& error) {

@@ -1,4 +1,4 @@
-// Noticing that files have changed, and reading them beside the service's own work.
+// Detects changes of files, and reads the files on another thread.
 #pragma once
 
 #include "descriptor.hpp"
@@ -13,8 +13,8 @@
 
 namespace gateway {
 
-// Files that are written to, or replaced by others: the folders that they are in are watched, since
-// a replaced file is another one.
+// Watches files that are written to or replaced. It watches their folders, because a replacement is
+// another file.
 class watcher {
  public:
   watcher();
@@ -42,10 +42,10 @@ class loader {
   loader(const loader&) = delete;
   loader& operator=(const loader&) = delete;
 
-  // If one is being loaded, its files may have been read before they changed: then it is loaded
-  // once more.
+  // Requests a load. If one is in progress, its files may have been read before they changed, so
+  // the configuration is loaded once more.
   void request();
-  // Readable when there is an outcome to take.
+  // Returns a descriptor that is readable when there is an outcome to take.
   [[nodiscard]] int fd() const { return done_.get(); }
   outcome take();
 

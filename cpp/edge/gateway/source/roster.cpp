@@ -34,13 +34,13 @@ roster::sensor roster::make_sensor(const key& of_gateway, uint32_t number, insta
   return made;
 }
 
-// What can be said without the sensor's history, cheapest first. The tag decides before anything
-// that a datagram says is believed.
+// Returns the fate that follows without the sensor's history; cheap checks come first. Nothing that
+// a datagram contains is trusted before its tag has been checked.
 fate roster::judge(std::span<const std::byte> datagram, size_t bytes, header& head,
                    size_t& place) const {
   switch (parse(datagram, head)) {
     case form::truncated:
-      // All that fitted into the slot has come; it is only shorter than the sender's.
+      // A datagram that exceeds the slot is only cut off here: its sender has sent all of it.
       return bytes > datagram.size() ? fate::oversized : fate::truncated;
     case form::oversized:
       return fate::oversized;
@@ -86,7 +86,7 @@ fate roster::accept(std::byte* slot, size_t bytes, instant now, clock_time clock
     if (became == fate::accepted || became == fate::late) {
       ++of.received;
       of.late += became == fate::late;
-      // The last one's, whatever those before have said.
+      // The time of the last datagram counts, whatever the earlier ones have said.
       if (became == fate::accepted) of.time = head.time;
       of.heard = now;
       if (of.status == condition::silent) of.status = condition::waiting;
@@ -173,7 +173,7 @@ void roster::reload(std::shared_ptr<const sensor_table> table, const key& of_gat
   std::vector<size_t> due;
   due.reserve(sensors.size());
   slots new_slots(table->features());
-  // From here on nothing throws.
+  // Nothing throws from here on.
   uint64_t lost_of_removed = lost_of_removed_;
   for (const sensor& each : sensors_) lost_of_removed += each.numbers.lost();
   for (size_t at = 0; at < sensors.size(); ++at) {

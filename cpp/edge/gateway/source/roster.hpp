@@ -23,22 +23,22 @@
 namespace gateway {
 
 using instant = std::chrono::steady_clock::time_point;
-// The time of day, by which sessions are numbered: in microseconds since 1970.
+// The time of day, which numbers sessions, in microseconds since 1970.
 using clock_time = uint64_t;
 
-// The fate of a datagram. Each has one of these.
+// The fate of a datagram. Each datagram has exactly one.
 enum class fate : uint8_t {
   accepted,
   // Accepted too, though a later one came first.
   late,
-  // Came too late to tell it from one that was seen; or belongs to an earlier session.
+  // Too late to tell it from a datagram that was seen, or of an earlier session.
   stale,
-  // Of a session that begins later than this machine's clock allows; or with a number that is too
+  // Of a session that begins later than this machine's clock allows, or with a number that is too
   // far ahead for a sensor that is not silent.
   ahead,
   duplicated,
   truncated,
-  // Longer than it says, or than the gateway's sensors have bins.
+  // Longer than its header says, or with more bins than the gateway's sensors have.
   oversized,
   malformed,
   // From a sensor that is not in the table.
@@ -51,21 +51,22 @@ enum class fate : uint8_t {
 inline constexpr size_t fates = 11;
 std::string_view name_of(fate of);
 
-// How a roster works; may change while it does.
+// The rules of a roster, which a reload may change.
 struct rules {
   model by = model::coroutine;
   // The number of a sensor's measurements in a window (the thesis's M).
   size_t window = 10;
-  // So many damaged ones of them make the sensor's status `damaged`. The thesis: any.
+  // The number of damaged measurements in a window that makes the sensor's status `damaged`. In the
+  // thesis, one is enough.
   size_t alarm_after = 1;
-  // A sensor that sends nothing acceptable for so long is silent.
+  // The time after which a sensor without an acceptable datagram is silent.
   std::chrono::milliseconds silent_after{5000};
-  // How far ahead of this machine's clock a session may begin.
+  // The limit on how far ahead of this machine's clock a session may begin.
   std::chrono::milliseconds session_ahead{600'000};
 };
 
 enum class condition : uint8_t {
-  // Nothing has come yet.
+  // No datagram has come yet.
   waiting,
   sound,
   damaged,
@@ -74,7 +75,7 @@ enum class condition : uint8_t {
 inline constexpr size_t conditions = 4;
 std::string_view name_of(condition of);
 
-// The one value that goes out for a window of a sensor's measurements, or for its silence.
+// The result for a window of a sensor's measurements, or for its silence.
 struct report {
   uint32_t sensor = 0;
   condition status = condition::waiting;
@@ -82,10 +83,10 @@ struct report {
   // those that wait for the rest of the window.
   size_t measurements = 0;
   size_t damaged = 0;
-  // Of the last measurement that came, by the sensor's clock, in microseconds since 1970; 0: none
-  // did.
+  // The time of the last measurement, by the sensor's clock, in microseconds since 1970; 0 without
+  // a measurement.
   uint64_t time = 0;
-  // Datagrams since the gateway's start.
+  // The datagrams since the gateway's start.
   uint64_t received = 0;
   uint64_t lost = 0;
   uint64_t late = 0;
@@ -95,7 +96,7 @@ struct report {
 // What the gateway has counted since its start.
 struct totals {
   std::array<uint64_t, fates> datagrams{};
-  // Never came, and never will; and the ones that may still come late.
+  // Datagrams that never came and never will, and those that may still come late.
   uint64_t lost = 0;
   uint64_t missing = 0;
   uint64_t measurements = 0;
@@ -108,19 +109,20 @@ struct totals {
 
 class roster {
  public:
-  // From `now` on each sensor is waited for.
+  // Makes a roster. It expects datagrams of each sensor from `now` on.
   roster(std::shared_ptr<const sensor_table> table, const key& of_gateway, const rules& by,
          instant now);
   roster(const roster&) = delete;
   roster& operator=(const roster&) = delete;
 
-  // Memory for a datagram. It lies there until it has been classified, or was thrown away.
+  // Returns memory for a datagram. The datagram stays there until it has been classified or
+  // discarded.
   std::byte* take_slot() { return slots_.take(); }
   [[nodiscard]] size_t room() const { return slots_.room(); }
   void give_back_slot(std::byte* slot) noexcept { slots_.give_back(slot); }
 
-  // Takes what has arrived in a slot, and the slot. `bytes` is how many the sender sent, which may
-  // be more than the slot has room for.
+  // Takes the datagram in a slot, and the slot. `bytes` is the length that was sent, which may
+  // exceed the slot.
   fate accept(std::byte* slot, size_t bytes, instant now, clock_time clock);
 
   // Classifies all full windows in one batch. Returns one report each, in the order in which they
@@ -128,7 +130,7 @@ class roster {
   std::vector<report> evaluate();
   [[nodiscard]] bool due() const { return !due_.empty(); }
 
-  // Reports each sensor that has fallen silent since the last call, once.
+  // Reports each sensor that has become silent since the last call, once.
   std::vector<report> check_silence(instant now);
 
   // Replaces the weights, keys and rules. Sensors that stay keep their counts, and their windows
@@ -168,7 +170,7 @@ class roster {
   std::array<uint64_t, fates> datagrams_{};
   uint64_t lost_of_removed_ = 0;
   uint64_t measurements_ = 0, damaged_ = 0;
-  // Used again by each batch.
+  // Reused by each batch.
   std::vector<measurement> batch_;
   std::vector<uint8_t> decided_;
 };

@@ -1,5 +1,4 @@
-// `corank-sensor`: as many simulated sensors as wanted, each on a bearing of its own, in one
-// process.
+// `corank-sensor`: any number of simulated sensors in one process, each on a bearing of its own.
 #include "sensors.hpp"
 #include "wire.hpp"
 

@@ -58,8 +58,8 @@ void send(const sensor_options& chosen) {
   std::vector<int16_t> bins(chosen.features);
   bytes datagram(datagram_bytes(chosen.features));
 
-  // The usual rate leaves no gap between one measurement and the next. The sensors' turns are
-  // spread over the time between.
+  // By default, each measurement begins where the one before ends. The sensors' turns are spread
+  // over that time.
   const double rate = chosen.rate > 0
                           ? chosen.rate
                           : samples_per_second / static_cast<double>(transforms.samples());

@@ -1,4 +1,4 @@
-// What the simulated sensors of one process do.
+// The simulated sensors of one process.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace gateway {
 
-// The command line of `corank-sensor`; its help says what each means.
+// The command line of `corank-sensor`; its help explains each option.
 struct sensor_options {
   std::string to = "127.0.0.1:9477";
   std::string key_file;
@@ -23,11 +23,11 @@ struct sensor_options {
   bool dataset = false;
 };
 
-// Sends until each sensor has sent `count` spectra, forever if that is 0; then prints what it did
+// Sends until each sensor has sent `count` spectra, or forever if that is 0. Then prints a summary
 // as JSON. Throws std::runtime_error.
 void send(const sensor_options& chosen);
 
-// Spectra for training and for tests, one a line: sensor, condition, bins. Throws
+// Prints spectra for training and for tests, one a line: sensor, condition, bins. Throws
 // std::runtime_error.
 void print_dataset(const sensor_options& chosen);
 

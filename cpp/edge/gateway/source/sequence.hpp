@@ -1,4 +1,4 @@
-// What a sensor's sequence numbers say: which datagrams are lost, late or there twice.
+// Classifies a sensor's sequence numbers: which datagrams are lost, late or duplicated.
 #pragma once
 
 #include <cstdint>
@@ -6,17 +6,17 @@
 namespace gateway {
 
 enum class arrival : uint8_t {
-  // Behind all that were seen.
+  // Higher than all numbers that were seen.
   in_order,
-  // Overtaken by a later one, but not long ago: as good as any.
+  // Overtaken by a later one, but recent enough to be accepted.
   late,
   // Seen already.
   duplicate,
-  // Overtaken so long ago that it is unknown whether it was seen, or from before the first seen
-  // one.
+  // Overtaken so long ago that it is unknown whether it was seen, or before the first number that
+  // was seen.
   stale,
-  // Of a session that has not begun yet, by this machine's clock; or so far ahead in one that goes
-  // on without a gap that it can't be right.
+  // Of a session that has not begun yet by this machine's clock, or so far ahead in a session
+  // without a gap that it must be wrong.
   ahead,
 };
 
@@ -25,7 +25,8 @@ enum class arrival : uint8_t {
 class sequence_window {
  public:
   static constexpr uint32_t memory = 64;
-  // No sensor sends so many between two that arrive, unless nothing has arrived for a while.
+  // The greatest plausible gap between two numbers that arrive, unless nothing has arrived for a
+  // while.
   static constexpr uint32_t far = 1 << 16;
 
   arrival see(uint32_t number) {
@@ -47,17 +48,18 @@ class sequence_window {
     return arrival::late;
   }
 
-  // Whether a number lies behind all that were seen.
+  // Tests whether a number is higher than all that were seen.
   [[nodiscard]] bool is_next(uint32_t number) const { return !begun_ || number > last_; }
 
   [[nodiscard]] bool is_far(uint32_t number) const {
     return begun_ && number > last_ && number - last_ > far;
   }
 
-  // How many numbers between the first and the last are not seen, and will not be any more.
+  // Returns how many numbers between the first and the last were not seen and will not be accepted
+  // any more.
   [[nodiscard]] uint64_t lost() const { return lost_; }
 
-  // How many of the last 64 are not seen yet.
+  // Returns how many of the last 64 numbers have not been seen yet.
   [[nodiscard]] uint32_t missing() const {
     if (!begun_) return 0;
     const uint64_t known = last_ - first_ >= memory - 1 ? memory : uint64_t{last_ - first_} + 1;
@@ -65,19 +67,19 @@ class sequence_window {
   }
 
  private:
-  // The last number becomes `by` greater; what falls out of the memory unseen is lost.
+  // Increases the last number by `by`. A number that leaves the memory unseen is lost.
   void advance(uint32_t by) {
     const uint32_t missing_before = missing();
     last_ += by;
     seen_ = by < memory ? seen_ << by | 1 : 1;
-    // All numbers in between are either still remembered as missing, or lost.
+    // All numbers in between are either remembered as missing, or lost.
     lost_ += missing_before + (by - 1) - missing();
   }
 
   bool begun_ = false;
   uint32_t first_ = 0;
   uint32_t last_ = 0;
-  // Bit i: whether last - i was seen.
+  // Bit i is set if last - i was seen.
   uint64_t seen_ = 0;
   uint64_t lost_ = 0;
 };

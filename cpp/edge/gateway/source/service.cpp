@@ -122,7 +122,7 @@ void service::run() {
   stop();
 }
 
-// Everything that is there, but not so much that nothing else gets its turn.
+// Receives all pending datagrams, up to a limit that lets other events have their turn.
 void service::receive() {
   constexpr int most_batches = 16;
   size_t came = udp_receiver::at_a_time;
@@ -199,10 +199,10 @@ void service::refuse(const std::string& why) {
                                                     json::error_handler_t::replace));
 }
 
-// Opened anew with each reload, so that a log that was moved away is let go.
+// Opens the output anew with each reload, so that a log that was moved away is closed.
 void service::use_output() { output_ = line_output(with_.chosen.output); }
 
-// Often enough that a silent sensor is reported after a tenth more than its time.
+// Sets the timer so that a silent sensor is reported at most a tenth of its time late.
 void service::set_timer() {
   const auto period = std::clamp(with_.chosen.by.silent_after / 10, std::chrono::milliseconds(1),
                                  std::chrono::milliseconds(1000));
@@ -224,7 +224,7 @@ void service::show_metrics() {
   metrics_->show(snapshot_);
 }
 
-// What has come is still judged.
+// Classifies the datagrams that have arrived, and stops.
 void service::stop() {
   notify("STOPPING=1");
   receive();

@@ -24,11 +24,11 @@ namespace gateway {
 class service {
  public:
   // Opens everything. Throws std::runtime_error. SIGTERM, SIGINT and SIGHUP must be blocked in the
-  // calling thread, before it starts others.
+  // calling thread before it starts others.
   service(std::string file, configuration with);
   ~service();
 
-  // Until SIGTERM or SIGINT.
+  // Serves until SIGTERM or SIGINT.
   void run();
 
  private:

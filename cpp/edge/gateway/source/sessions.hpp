@@ -1,19 +1,19 @@
-// Which datagrams of one sensor are new, over all of its sessions.
+// Decides which datagrams of one sensor are new, over all of its sessions.
 //
-// A session begins when its sensor does, and is numbered by that time. No datagram is accepted
-// twice, recorded or not:
+// A session begins with the start of its sensor, and that time is its number. No datagram is
+// accepted twice, even if it was recorded:
 //
 // - A session that is later than the current one replaces it, unless it is too far ahead of this
 //   machine's clock.
-// - It is confirmed once as many of its datagrams were accepted as `sequence_window::memory`. What
-//   came before it is over then.
+// - It is confirmed once as many of its datagrams were accepted as `sequence_window::memory`. Then
+//   the sessions before it are over.
 // - Until then the session before it is remembered. If the new one falls silent and the one before
 //   continues, the one before is current again. So after a wrong datagram, or a jump of its clock,
 //   a sensor is accepted again after that time. Numbers that were seen stay seen.
-// - A number that is far ahead of the last one counts after a silence alone: a wrong one does not
-//   make those that follow late.
-// - Of more than `remembered` sessions the earliest that is not current is forgotten, and with it
-//   everything up to its number is over.
+// - A number that is far ahead of the last one counts only after a silence. So a wrong one does not
+//   make the numbers behind it late.
+// - Of more than `remembered` sessions, the earliest that is not current is forgotten. Then all
+//   sessions up to its number are over.
 #pragma once
 
 #include "sequence.hpp"
@@ -27,8 +27,9 @@ class session_history {
  public:
   static constexpr size_t remembered = 4;
 
-  // What a datagram of the sensor is. `latest` is the last session that may begin now; `is_silent`
-  // says whether nothing of the current session was accepted for so long that it may be wrong.
+  // Returns the arrival of a datagram of the sensor. `latest` is the last session that may begin
+  // now. `is_silent` is true if no datagram of the current session was accepted for so long that
+  // the session may be wrong.
   arrival see(uint64_t session, uint32_t number, uint64_t latest, bool is_silent) {
     for (size_t at = 0; at < count_; ++at)
       if (known_[at].session == session) return see_known(at, number, is_silent);
@@ -41,7 +42,7 @@ class session_history {
     return count(known_[current_].numbers.see(number));
   }
 
-  // As those of a `sequence_window`, of all sessions.
+  // Returns the sum of sequence_window::lost() over all sessions.
   [[nodiscard]] uint64_t lost() const {
     uint64_t sum = lost_before_;
     for (size_t at = 0; at < count_; ++at)
@@ -64,13 +65,13 @@ class session_history {
     if (at == current_)
       return !is_silent && of.numbers.is_far(number) ? arrival::ahead
                                                      : count(of.numbers.see(number));
-    // Only a number behind all that were seen shows that the session continues.
+    // The session continues only if this number is higher than all that were seen.
     if (!is_silent || !of.numbers.is_next(number)) return arrival::stale;
     current_ = at;
     return count(of.numbers.see(number));
   }
 
-  // Whether the current session is confirmed from now on.
+  // Counts a datagram of the current session, which may confirm the session.
   arrival count(arrival came) {
     one& of = known_[current_];
     if (came != arrival::in_order && came != arrival::late) return came;
@@ -79,7 +80,8 @@ class session_history {
     return came;
   }
 
-  // A later session that was given up stays remembered, so that it is not taken for a new one.
+  // Forgets the sessions before the current one. A later session that was given up stays
+  // remembered, so that it is not taken for a new one.
   void end_earlier() {
     for (size_t at = count_; at-- > 0;)
       if (known_[at].session < known_[current_].session) forget(at);
@@ -103,7 +105,7 @@ class session_history {
   one known_[remembered];
   size_t count_ = 0;
   size_t current_ = 0;
-  // Sessions up to this one that are not known are over.
+  // Unknown sessions up to this one are over.
   uint64_t over_ = 0;
   uint64_t lost_before_ = 0;
 };

@@ -12,7 +12,8 @@
 namespace gateway {
 namespace {
 
-// One table of the file. Each entry is taken once; what is left at the end is a mistake.
+// One table of the file. Each entry is taken once, and an entry that is left at the end is an
+// error.
 class section {
  public:
   section(toml::table entries, std::string name)
@@ -31,8 +32,8 @@ class section {
     return static_cast<uint64_t>(found);
   }
 
-  // HOST:PORT, or nothing at all if that is what holds otherwise. The port has to be one: a
-  // system's resolver may cut off what is too much.
+  // Takes HOST:PORT, or an empty text if that is the default. The port must be valid: a system's
+  // resolver may cut off excess digits.
   std::string address(const char* entry, std::string otherwise) {
     const std::string where = line_of(entry);
     const bool may_be_empty = otherwise.empty();
@@ -140,7 +141,7 @@ settings read_settings(section file) {
   return read;
 }
 
-// `name` as seen from the folder of `file`.
+// Makes `name` relative to the folder of `file`.
 void make_relative(std::string& name, const std::string& file) {
   if (!name.empty() && name != "-") name = std::filesystem::path(file).parent_path() / name;
 }

@@ -15,11 +15,11 @@ namespace gateway {
 struct mqtt_settings {
   std::string host = "127.0.0.1";
   uint16_t port = 1883;
-  // Topics begin with this.
+  // The prefix of all topics.
   std::string topic = "corank/gateway";
   std::string user;
   std::string password_file;
-  // With one the connection is by TLS.
+  // With a file, the connection uses TLS.
   std::string ca_file;
 
   bool operator==(const mqtt_settings&) const = default;
@@ -38,17 +38,17 @@ struct settings {
   size_t receive_buffer = 16 << 20;
   std::string key_file;
   std::string weights;
-  // Where JSON lines go: a file, to whose end they are written; `-`: the standard output; empty:
-  // nowhere.
+  // The output of JSON lines: a file to which they are appended, `-` for the standard output, or
+  // empty for none.
   std::string output = "-";
   rules by;
   std::optional<mqtt_settings> mqtt;
-  // HOST:PORT for scrapes by Prometheus; empty: none.
+  // HOST:PORT for scrapes by Prometheus, or empty for none.
   std::string metrics;
   std::optional<gpio_settings> gpio;
 };
 
-// All that a reload replaces, whole or not at all.
+// The state that a reload replaces, as a whole or not at all.
 struct configuration {
   settings chosen;
   key secret;
@@ -56,14 +56,15 @@ struct configuration {
 };
 
 // Reads the settings, the key and the weights that they name. Names of files are relative to the
-// configuration's folder. Throws std::runtime_error that says which file is wrong, where, and what
-// is right.
+// configuration's folder. Throws std::runtime_error, which names the file, the place of the error,
+// and what is right.
 configuration load(const std::string& file);
 
-// The files of which `load` makes a configuration.
+// Returns the files from which `load` makes a configuration.
 std::vector<std::string> files_of(const std::string& file, const settings& chosen);
 
-// The first entry that differs and holds until the service is restarted; empty if there is none.
+// Returns the first entry that differs and needs a restart of the service, or an empty text if
+// there is none.
 std::string needs_restart(const settings& now, const settings& wanted);
 
 }  // namespace gateway

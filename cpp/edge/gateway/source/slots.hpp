@@ -1,5 +1,4 @@
-// Where datagrams lie from their arrival to their classification: they are received into a slot,
-// and stay there.
+// The memory of datagrams. They are received into a slot, and stay there until they are classified.
 #pragma once
 
 #include "wire.hpp"
@@ -13,12 +12,12 @@
 
 namespace gateway {
 
-// Slots of one size, in slabs of many, handed out last in, first out. Grows when none is left, and
-// keeps what it has.
+// Slots of one size, in slabs of many, handed out last in, first out. It grows when no slot is
+// left, and keeps its memory.
 class slots {
  public:
-  // A slot takes a datagram of so many features, and one byte more, by which a larger one is
-  // noticed. Its bins begin a line of the cache.
+  // Makes slots for datagrams with `features` features. Each slot has one byte more, by which a
+  // larger datagram is detected. Its bins begin a line of the cache.
   explicit slots(size_t features)
       : room_(datagram_bytes(features) + 1),
         stride_((line + room_ - header_bytes + line - 1) / line * line) {}
@@ -31,7 +30,7 @@ class slots {
     free_.pop_back();
     return slot;
   }
-  // Throws nothing: there is room for every slot.
+  // Takes a slot back. Never throws: there is room for every slot.
   void give_back(std::byte* slot) noexcept { free_.push_back(slot); }
 
  private:

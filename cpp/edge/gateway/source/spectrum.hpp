@@ -1,4 +1,4 @@
-// From accelerations to the bins of a datagram.
+// Computes the bins of a datagram from accelerations.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,16 @@ struct kiss_fftr_state;
 
 namespace gateway {
 
-// One in a datagram's fixed point: 3 places before the point, with the sign, and 13 behind it.
+// The binary places behind the point in a datagram's fixed point, which has 3 places before it,
+// sign included.
 inline constexpr int fraction_bits = 13;
 
-// A bin's value: the logarithm to base 10 of the amplitude in g, 0.0001 g at least; so from -4 to
-// less than 4.
+// Returns a bin's value: the logarithm to base 10 of the amplitude in g, which counts as at least
+// 0.0001 g. It lies from -4 to less than 4.
 int16_t bin_of_amplitude(double amplitude);
 
-// The spectrum of 2 F samples in F bins: those of the frequencies from one to F over the samples'
-// time. Uses KISS FFT.
+// Computes the spectrum of 2 F samples in F bins. The bins are those of the frequencies from one to
+// F over the samples' time. Uses KISS FFT.
 class spectrum {
  public:
   explicit spectrum(size_t features);
@@ -28,7 +29,7 @@ class spectrum {
 
   [[nodiscard]] size_t samples() const { return window_.size(); }
 
-  // `acceleration` has `samples()` elements, `bins` half as many.
+  // Computes `bins` from `acceleration`, which has `samples()` elements, twice as many.
   void transform(std::span<const float> acceleration, std::span<int16_t> bins);
 
  private:

@@ -12,7 +12,7 @@
 
 namespace gateway {
 
-// One sensor's machine: a spectrum is that of a damaged bearing if the sum of its products with the
+// One sensor's machine. A spectrum is that of a damaged bearing if the sum of its products with the
 // weights is greater than the threshold (thesis, algorithm 1, line 12).
 struct machine {
   uint32_t sensor = 0;
@@ -20,24 +20,24 @@ struct machine {
   std::vector<int16_t> weights;
 };
 
-// Sums of products are 32 bits wide. With weights whose absolute values add up to this at most, no
-// spectrum makes one overflow; and which side of the plane a spectrum is on does not depend on the
-// weights' scale.
+// The limit on the sum of the weights' absolute values. Sums of products are 32 bits wide, and with
+// such weights no spectrum makes one overflow. The side of the plane on which a spectrum lies does
+// not depend on the weights' scale.
 inline constexpr int32_t most_weight = 65535;
 
-// Never changes; a reload makes another one.
+// A table that never changes; a reload makes another one.
 class sensor_table {
  public:
-  // Throws std::runtime_error: no sensor, one twice, weights of different or impossible number, or
-  // too large.
+  // Makes a table. Throws std::runtime_error without a sensor, for a sensor that appears twice, and
+  // for weights of different or impossible number or too large ones.
   explicit sensor_table(std::vector<machine> machines);
 
-  // From a file of training/train.py: {"format": 1, "sensors": [{"sensor": 1, "threshold": -12,
+  // Reads a file of training/train.py: {"format": 1, "sensors": [{"sensor": 1, "threshold": -12,
   // "weights": [3, …]}, …]}. Throws std::runtime_error with the file's name.
   static sensor_table read(const std::string& file);
 
   [[nodiscard]] size_t size() const { return machines_.size(); }
-  // How many weights each sensor has.
+  // Returns the number of weights of each sensor.
   [[nodiscard]] size_t features() const { return features_; }
   [[nodiscard]] uint32_t sensor(size_t at) const { return machines_[at].sensor; }
   [[nodiscard]] int32_t threshold(size_t at) const { return machines_[at].threshold; }

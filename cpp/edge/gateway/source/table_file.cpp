@@ -1,4 +1,4 @@
-// Reading a table of sensors from a file.
+// Reads a table of sensors from a file.
 #include "table.hpp"
 
 #include <nlohmann/json.hpp>
@@ -11,8 +11,8 @@
 namespace gateway {
 namespace {
 
-// Numbers that don't fit are an error: a cast would make other ones of them, and so would a
-// comparison with a number of the other sign.
+// Returns a whole number that fits `Number`, or throws. A cast would change a number that does not
+// fit, and so would a comparison with a number of the other sign.
 template <class Number>
 Number whole_number(const nlohmann::json& value, const std::string& what) {
   using limits = std::numeric_limits<Number>;
@@ -26,7 +26,7 @@ Number whole_number(const nlohmann::json& value, const std::string& what) {
   return value.get<Number>();
 }
 
-// `at` is where the machine stands in the file.
+// Reads one machine; `at` is its position in the file.
 machine read_machine(const nlohmann::json& from, const std::string& at) {
   machine one{.sensor = whole_number<uint32_t>(from.at("sensor"), at + ".sensor"),
               .threshold = whole_number<int32_t>(from.at("threshold"), at + ".threshold"),

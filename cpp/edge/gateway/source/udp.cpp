@@ -31,7 +31,7 @@ udp_receiver::udp_receiver(const std::string& listen, size_t buffer)
   const int on = 1, wanted = static_cast<int>(std::min<size_t>(buffer, 1 << 30));
   checked(setsockopt(socket_.get(), SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof(on)),
           "asking for the number of dropped datagrams");
-  // Beyond the system's limit only with CAP_NET_ADMIN; without it as much as the system allows.
+  // CAP_NET_ADMIN allows more than the system's limit. Without it, the system's limit holds.
   if (setsockopt(socket_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &wanted, sizeof(wanted)) != 0)
     checked(setsockopt(socket_.get(), SOL_SOCKET, SO_RCVBUF, &wanted, sizeof(wanted)),
             "setting the size of the receive buffer");
@@ -61,11 +61,11 @@ size_t udp_receiver::receive(std::span<std::byte* const> into, size_t room,
     message.msg_control = control[at];
     message.msg_controllen = sizeof(control[at]);
   }
-  // MSG_TRUNC: a length is that of the datagram, not of what there was room for.
+  // With MSG_TRUNC, a length is that of the datagram, even if the buffer is smaller.
   const int came = recvmmsg(socket_.get(), messages, static_cast<unsigned>(count),
                             MSG_DONTWAIT | MSG_TRUNC, nullptr);
   if (came < 0) {
-    // Without memory in the kernel just now, they are still there the next time.
+    // If the kernel has no memory now, the datagrams stay for the next call.
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS ||
         errno == ENOMEM)
       return 0;
@@ -79,7 +79,7 @@ size_t udp_receiver::receive(std::span<std::byte* const> into, size_t room,
       if (told->cmsg_level != SOL_SOCKET || told->cmsg_type != SO_RXQ_OVFL) continue;
       uint32_t all;
       std::memcpy(&all, CMSG_DATA(told), sizeof(all));
-      // The kernel's counter goes round.
+      // The kernel's counter wraps around.
       dropped_ += all - last_dropped_;
       last_dropped_ = all;
     }

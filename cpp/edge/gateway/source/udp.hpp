@@ -1,4 +1,4 @@
-// Sockets for datagrams. Addresses are `HOST:PORT`, or `[HOST]:PORT` for one of IPv6.
+// Sockets for datagrams. Addresses are `HOST:PORT`, or `[HOST]:PORT` for IPv6.
 #pragma once
 
 #include "descriptor.hpp"
@@ -14,7 +14,7 @@ namespace gateway {
 
 class udp_sender {
  public:
-  // Throws std::runtime_error.
+  // Connects to an address. Throws std::runtime_error.
   explicit udp_sender(const std::string& to);
 
   // Sends a datagram; waits while the socket is full. Returns false if there is no receiver or the

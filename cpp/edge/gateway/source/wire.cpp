@@ -33,7 +33,8 @@ const unsigned char* raw(const std::byte* bytes) {
   return reinterpret_cast<const unsigned char*>(bytes);
 }
 
-// libsodium chooses its code for this processor once; any number of calls, from any thread.
+// Starts libsodium, which chooses its code for this processor once. May be called any number of
+// times, from any thread.
 void begin_sodium() {
   static const bool ready = sodium_init() >= 0;
   if (!ready)

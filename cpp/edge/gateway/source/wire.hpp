@@ -47,7 +47,7 @@ struct header {
   uint16_t features = 0;
 };
 
-// Whether bytes have the form of a datagram.
+// The form of bytes as a datagram.
 enum class form : uint8_t {
   whole,
   // Fewer bytes than the header, or than the header says.

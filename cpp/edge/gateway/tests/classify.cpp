@@ -11,7 +11,7 @@ using namespace gateway;
 
 namespace {
 
-// Rows of chance, in memory in order or not, and weights as large as they may be.
+// Random rows, in memory in order or not, and weights up to the limit.
 struct problem {
   problem(size_t sensors, size_t measurements, size_t features, bool scattered, uint64_t seed)
       : chance(seed), table(machines(sensors, features)), bins(sensors * measurements * features) {
@@ -35,7 +35,7 @@ struct problem {
     return made;
   }
 
-  // By definition, in numbers that nothing overflows.
+  // Computes the decisions by definition, in numbers that do not overflow.
   [[nodiscard]] std::vector<uint8_t> expected() const {
     std::vector<uint8_t> decided;
     for (const measurement& each : rows) {
@@ -80,15 +80,15 @@ TEST(Classify, NothingToDo) {
   EXPECT_TRUE(of.decided(model::coroutine).empty());
 }
 
-// The greatest sums that the table allows, on both sides, at the threshold and one beside it.
+// The greatest sums that the table allows, on both sides, at the threshold and next to it.
 TEST(Classify, LargestSumsDoNotOverflow) {
   const std::vector<int16_t> weights{32767, 32767, -1};
   const std::vector<int16_t> least{-32768, -32768, 32767};
   const int32_t sum = -32768 * 32767 * 2 - 32767;
   for (const int32_t threshold : {sum - 1, sum, sum + 1}) {
     const sensor_table table({{.sensor = 1, .threshold = threshold, .weights = weights}});
-    // From the last row to the first, so that they are not in order: few enough for the loop, for
-    // asking ahead in it, and for strands.
+    // From the last row to the first, so that they are not in order. The counts fit the loop, the
+    // loop with prefetching, and strands.
     for (const size_t count : {2, 40, 2000}) {
       std::vector<int16_t> bins;
       std::vector<measurement> rows;

@@ -1,5 +1,5 @@
-// Any bytes as datagrams. The first byte of an input says where datagrams end and which of them get
-// a tag that fits, so that what lies behind the tag is reached as well.
+// Any bytes as datagrams. The first byte of an input defines where datagrams end and which of them
+// get a valid tag, so that the code behind the check of the tag is also reached.
 #include "made.hpp"
 
 #include <cstdint>

@@ -1,10 +1,10 @@
-// Peers that do anything to a gateway, for as long as is wanted: an MQTT broker, HTTP clients,
-// senders of datagrams, and files that change.
+// Peers with any behaviour, for any time: an MQTT broker, HTTP clients, senders of datagrams, and
+// files that change.
 //
 //   gateway-hostile [SECONDS [SEED]]
 //
-// Each of them draws its own random numbers from the seed. The gateway must live, answer a good
-// client, keep its memory and descriptors bounded, write whole lines, and end when it is asked to.
+// Each peer draws its own random numbers from the seed. The gateway must live, answer a good
+// client, keep its memory and descriptors bounded, write whole lines, and end on request.
 #include "made.hpp"
 #include "program.hpp"
 
@@ -27,7 +27,7 @@ using std::chrono::steady_clock;
 
 namespace {
 
-// With AddressSanitizer, which keeps 16 MiB of what was freed.
+// The limit includes AddressSanitizer, which keeps 16 MiB of freed memory.
 constexpr long most_kilobytes = 400'000;
 constexpr long most_descriptors = 120;
 
@@ -70,7 +70,7 @@ void pause_up_to(lots& chance, unsigned milliseconds) {
   std::this_thread::sleep_for(std::chrono::milliseconds(chance() % milliseconds));
 }
 
-// One packet of MQTT, mostly.
+// Returns one packet of MQTT, which is usually valid.
 std::string any_packet(lots& chance) {
   const auto acknowledgement = [](char kind, uint64_t number) {
     return std::string{kind, 2, static_cast<char>(number >> 8 & 0xff),
@@ -88,7 +88,7 @@ std::string any_packet(lots& chance) {
       return std::string{static_cast<char>(0x30 | chance() % 16), static_cast<char>(chance() % 40),
                          0, 1, 'a'} +
              any_bytes(chance, 30);
-    // The greatest length that there is, and nothing behind it.
+    // The greatest possible length, without the data for it.
     case 4:
       return one_in(chance, 50) ? "\x30\xff\xff\xff\x7f" : "";
     case 5:
@@ -196,7 +196,7 @@ void change_files(const folder& files, const std::string& configuration, const s
   }
 }
 
-// The number behind a line's name in a file of /proc.
+// Returns the number behind a line's name in a file of /proc.
 long number_in(const std::string& file, const std::string& name) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);)
@@ -220,7 +220,7 @@ void check(const program& gateway, int metrics_port) {
     ++descriptors;
   must(descriptors < most_descriptors,
        "the gateway has " + std::to_string(descriptors) + " descriptors");
-  // So many others connect that one may be turned out for them.
+  // So many other clients connect that the server may close this connection for one of them.
   for (int attempt = 0; attempt < 100; ++attempt) {
     const descriptor socket = connect_to(metrics_port);
     say(socket, "GET /metrics HTTP/1.1\r\n\r\n");
@@ -260,7 +260,7 @@ int main(int count, char** arguments) {
   checked(bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length), "listening");
   checked(::listen(listener.get(), 8), "listening");
   checked(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length), "listening");
-  // The standard output has the first line alone: what follows goes to the file.
+  // The standard output has only the first line. Later lines go to the file.
   const std::string configuration =
       "listen = \"127.0.0.1:0\"\nkey_file = \"gateway.key\"\nweights = \"weights.json\"\nwindow = "
       "2\nsilent_after_ms = 50\nmetrics = \"127.0.0.1:0\"\n[mqtt]\nport = " +
@@ -272,7 +272,7 @@ int main(int count, char** arguments) {
   std::atomic<uint64_t> lines = 0;
   bool ended_well = false;
   std::thread reader([&] {
-    // To the last one, which has the counts.
+    // Reads until the last line, which has the counts.
     for (;; ++lines) {
       const std::string line = gateway.line();
       must(json::accept(line), "no whole line: " + line);

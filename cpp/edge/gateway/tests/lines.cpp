@@ -1,4 +1,4 @@
-// Whole lines, whatever happens in between.
+// Whole lines, whatever happens between two writes.
 #include "lines.hpp"
 
 #include "program.hpp"
@@ -16,7 +16,7 @@ std::string text_of(const std::string& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Files of this process can't grow beyond it, as on a full disk.
+// Limits the size of the files of this process, as a full disk does.
 class file_limit {
  public:
   explicit file_limit(rlim_t bytes) {
@@ -63,7 +63,7 @@ TEST(Lines, WhatOthersHaveWrittenStays) {
   EXPECT_EQ(text_of(file), "first\nthird\nfourth\n");
 }
 
-// As a program leaves it that is killed while it writes.
+// A program that is killed while it writes leaves such a file.
 TEST(Lines, HalfALineIsEndedFirst) {
   const test::folder folder;
   const std::string file = folder.write("out", "whole\nhal");
@@ -73,7 +73,7 @@ TEST(Lines, HalfALineIsEndedFirst) {
   EXPECT_EQ(text_of(file), "whole\nhal\nnext\nlast\n");
 }
 
-// Nothing can be taken back from a pipe.
+// No byte can be taken back from a pipe.
 TEST(Lines, AFullPipeTearsOneLineAtMost) {
   int ends[2];
   checked(pipe2(ends, O_CLOEXEC | O_NONBLOCK), "making a pipe");

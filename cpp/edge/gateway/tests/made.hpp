@@ -1,4 +1,4 @@
-// What the tests make tables and datagrams of.
+// Tables and datagrams for the tests.
 #pragma once
 
 #include "roster.hpp"
@@ -13,7 +13,8 @@ namespace gateway::test {
 inline const key secret =
     key_of_text("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f");
 
-// Sensors 1 to `sensors`: a spectrum whose bins add up to more than the sensor's number is damaged.
+// Makes a table of sensors 1 to `sensors`: a spectrum whose bins add up to more than the sensor's
+// number is damaged.
 inline std::shared_ptr<const sensor_table> table(size_t sensors, size_t features) {
   std::vector<machine> machines;
   for (uint32_t number = 1; number <= sensors; ++number)
@@ -35,11 +36,11 @@ inline std::vector<std::byte> datagram(uint32_t sensor, uint32_t sequence,
   return made;
 }
 
-// Hands a datagram over as the receiver does: what does not fit into a slot is not there.
+// Passes a datagram on as the receiver does: bytes that do not fit into a slot are dropped.
 inline fate give(roster& to, const std::vector<std::byte>& bytes, instant now = {},
                  clock_time clock = 1'000'000'000) {
   std::byte* const slot = to.take_slot();
-  // An empty datagram has nothing to copy from.
+  // An empty datagram has no bytes to copy.
   if (!bytes.empty()) std::memcpy(slot, bytes.data(), std::min(bytes.size(), to.room()));
   return to.accept(slot, bytes.size(), now, clock);
 }

@@ -19,7 +19,7 @@
 
 namespace gateway::test {
 
-// Nothing that is waited for takes so long, however slow the machine is.
+// No wait of a test takes that long, however slow the machine is.
 inline constexpr std::chrono::seconds patience{60};
 
 class folder {
@@ -38,7 +38,7 @@ class folder {
     std::ofstream(file(name)) << text;
     return file(name);
   }
-  // Replaces the file as a careful editor does: a reader never sees half of it.
+  // Replaces the file as a careful editor does: a reader never sees a part of it.
   void replace(const std::string& name, const std::string& text) const {
     std::filesystem::rename(write(name + ".new", text), file(name));
   }
@@ -47,7 +47,8 @@ class folder {
   std::filesystem::path path_;
 };
 
-// Its standard output is read line by line, its complaints go to a file. Ends with the test.
+// A program. Its standard output is read line by line, and its errors go to a file. It ends with
+// the test.
 class program {
  public:
   program(const std::vector<std::string>& command, const std::string& complaints)
@@ -83,7 +84,8 @@ class program {
   void signal(int number) const { kill(pid_, number); }
   [[nodiscard]] pid_t pid() const { return pid_; }
 
-  // Until its end; its exit code, or 128 and the number of the signal that ended it.
+  // Waits for the program's end. Returns its exit code, or 128 plus the number of the signal that
+  // ended it.
   int wait() {
     int status = 0;
     waitpid(pid_, &status, 0);
@@ -91,7 +93,7 @@ class program {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
-  // The next line; throws if there is none.
+  // Returns the next line. Throws if there is none.
   std::string line() {
     const auto end = std::chrono::steady_clock::now() + patience;
     for (;;) {
@@ -111,7 +113,7 @@ class program {
     }
   }
 
-  // What it complained about.
+  // Returns the errors that the program has written.
   [[nodiscard]] std::string said() const {
     std::ifstream in(complaints_);
     return {std::istreambuf_iterator<char>(in), {}};

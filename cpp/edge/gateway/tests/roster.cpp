@@ -1,4 +1,4 @@
-// The gateway without sockets: what becomes of datagrams, windows, silence, reloads.
+// The gateway without sockets: datagrams, windows, silence, reloads.
 #include "roster.hpp"
 
 #include "made.hpp"
@@ -58,7 +58,7 @@ TEST(Roster, ReportsComeInTheOrderOfTheirWindows) {
   EXPECT_EQ(of.count().damaged, 3u);
 }
 
-// What is reported does not depend on how often it is asked for.
+// The reports do not depend on how often they are requested.
 TEST(Roster, SeveralWindowsOfASensorInABatch) {
   roster of(table(1, 2), secret, of_three, {});
   for (uint32_t number = 0; number < 8; ++number)
@@ -93,7 +93,7 @@ TEST(Roster, WhatIsWrongWithADatagram) {
   EXPECT_EQ(give(of, datagram(3, 0, calm)), fate::unknown);
   EXPECT_EQ(give(of, forged), fate::forged);
   EXPECT_EQ(give(of, datagram(1, 0, {1})), fate::mismatched);
-  // None of them has left a trace.
+  // No refused datagram has left a trace.
   EXPECT_EQ(give(of, whole), fate::accepted);
   EXPECT_EQ(give(of, whole), fate::duplicated);
   EXPECT_EQ(of.count().lost + of.count().missing, 0u);
@@ -135,16 +135,16 @@ TEST(Roster, ASensorThatBeginsAgain) {
   EXPECT_EQ(of.evaluate()[0].damaged, 0u);
 }
 
-// A clock that leapt once, or one wrong bit under the right tag.
+// A clock that leapt once, or one wrong bit under a valid tag.
 TEST(Roster, OneDatagramOfAFarSessionDoesNotMuteItsSensor) {
   constexpr clock_time clock = 2'000'000'000'000'000, minute = 60'000'000;
   const instant begin{};
   roster of(table(1, 2), secret, of_three, begin);
   EXPECT_EQ(give(of, datagram(1, 0, calm, clock - minute), begin, clock), fate::accepted);
-  // Centuries ahead: it never begins.
+  // Centuries ahead: the session never begins.
   EXPECT_EQ(give(of, datagram(1, 0, calm, ~uint64_t{0}), begin, clock), fate::ahead);
   EXPECT_EQ(give(of, datagram(1, 1, calm, clock - minute), begin, clock), fate::accepted);
-  // A little ahead: it is given up after the silence that follows.
+  // A little ahead: the session is given up after the silence that follows.
   EXPECT_EQ(give(of, datagram(1, 0, calm, clock + minute), begin, clock), fate::accepted);
   EXPECT_EQ(give(of, datagram(1, 2, calm, clock - minute), begin + seconds(4), clock), fate::stale);
   EXPECT_EQ(give(of, datagram(1, 3, calm, clock - minute), begin + seconds(5), clock),
@@ -154,7 +154,7 @@ TEST(Roster, OneDatagramOfAFarSessionDoesNotMuteItsSensor) {
   EXPECT_EQ(of.count().of(fate::ahead), 1u);
 }
 
-// What a sensor says of its time is what it says last.
+// The time of the sensor's last datagram counts.
 TEST(Roster, OneWrongTimeIsForgottenWithTheNextDatagram) {
   roster of(table(1, 2), secret, of_three, {});
   std::vector<std::byte> far = datagram(1, 0, calm);
@@ -182,13 +182,13 @@ TEST(Roster, WhoFallsSilentIsReportedOnce) {
   EXPECT_EQ(reports[0].measurements, 1u);
   EXPECT_TRUE(of.check_silence(begin + seconds(100)).empty());
   EXPECT_EQ(of.count().of(condition::silent), 2u);
-  // It comes back, and falls silent again.
+  // The sensor comes back, and falls silent again.
   give(of, datagram(1, 1, calm), begin + seconds(101));
   EXPECT_EQ(of.count().of(condition::waiting), 1u);
   EXPECT_EQ(of.check_silence(begin + seconds(106)).size(), 1u);
 }
 
-// Only datagrams with the right key count: noise does not hide that a sensor is gone.
+// Only datagrams with the right key count, so others do not hide that a sensor is gone.
 TEST(Roster, ForgedDatagramsDoNotBreakTheSilence) {
   roster of(table(1, 2), secret, of_three, {});
   std::vector<std::byte> forged = datagram(1, 0, calm);
@@ -202,7 +202,7 @@ TEST(Roster, AReloadKeepsWindowsAndCounts) {
   give(of, datagram(1, 0, loud));
   give(of, datagram(1, 2, loud));
   give(of, datagram(2, 0, loud));
-  // Sensor 2 is gone, 3 is new, and what was loud is calm now.
+  // Sensor 2 is gone, 3 is new, and loud spectra are calm now.
   of.reload(std::make_shared<sensor_table>(
                 std::vector<machine>{{.sensor = 3, .threshold = 0, .weights = {1, 1}},
                                      {.sensor = 1, .threshold = 10000, .weights = {1, 1}}}),
@@ -240,7 +240,7 @@ TEST(Roster, AReloadWithAnotherKey) {
   EXPECT_EQ(give(of, datagram(1, 1, calm)), fate::forged);
 }
 
-// Whatever comes, each datagram has one fate, and the numbers add up; and both models report the
+// Each datagram has one fate, whatever it contains. The numbers add up, and both models report the
 // same.
 TEST(Roster, EverythingIsAccountedFor) {
   for (uint64_t seed = 0; seed < 30; ++seed) {

@@ -33,8 +33,8 @@ TEST(Sessions, OneThatIsAheadOfTheClockDoesNotBegin) {
   EXPECT_EQ(of.see(now + 1, 0, now + 1, false), arrival::in_order);
 }
 
-// One datagram of a session that is not the sensor's: after a silence the sensor is heard again,
-// and so it is after its next start. Nothing of before is heard twice.
+// One datagram of a session that is not the sensor's. After a silence the sensor is accepted again,
+// and also after its next start. No earlier datagram is accepted twice.
 TEST(Sessions, AWrongOneIsGivenUpAfterASilence) {
   session_history of;
   for (uint32_t number = 0; number < 100; ++number) of.see(10, number, now, false);

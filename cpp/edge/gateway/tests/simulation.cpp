@@ -24,7 +24,8 @@ TEST(Spectrum, AVibrationIsInItsBinWithItsAmplitude) {
     std::vector<int16_t> bins(features);
     transforms.transform(samples, bins);
     EXPECT_NEAR(bins[bin - 1], -1 * (1 << fraction_bits), 20) << bin;
-    // Hann's window lets it into its neighbours with half the amplitude, and into no other.
+    // Hann's window spreads the vibration to the neighbours with half the amplitude, and to no
+    // other bin.
     EXPECT_NEAR(bins[bin], (-1 + std::log10(0.5)) * (1 << fraction_bits), 20) << bin;
     EXPECT_LT(bins[bin + 5 < features ? bin + 5 : bin - 6], -3.5 * (1 << fraction_bits)) << bin;
   }
@@ -50,8 +51,8 @@ TEST(Bearing, TheSameNumbersMakeTheSameSignal) {
   }
 }
 
-// What an analyst would look at: the spectrum of the signal's loudness has a line where the hits
-// come from.
+// An analyst would check the same: the spectrum of the signal's loudness has a line at the rate of
+// the hits.
 TEST(Bearing, HitsComeAsOftenAsTheGeometrySays) {
   constexpr size_t features = 8192;
   for (uint32_t number = 1; number <= 5; ++number) {
@@ -62,11 +63,12 @@ TEST(Bearing, HitsComeAsOftenAsTheGeometrySays) {
     std::vector<float> samples(2 * features);
     std::vector<int16_t> bins(features);
     spectrum transforms(features);
-    // Several measurements: one of them may have a fault that can hardly be heard.
+    // There are several measurements, because one may have a fault that is hardly measurable.
     int heard = 0;
     for (int time = 0; time < 8; ++time) {
       on.measure(damage::outer_race, samples);
-      // The ringing alone: its differences over a few samples; then how loud it is.
+      // The differences of adjacent samples isolate the ringing, and their absolute value is its
+      // loudness.
       for (size_t at = 0; at + 1 < samples.size(); ++at)
         samples[at] = std::abs(samples[at + 1] - samples[at]);
       double mean = 0;
@@ -114,7 +116,7 @@ TEST(Faults, TheReceiverCountsWhatTheSenderDid) {
     for (uint32_t number = 0; number < count; ++number)
       give_all(sender.send(test::datagram(1, number, std::vector<int16_t>(8))));
     give_all(sender.end());
-    // Behind the last fault, so that the window has passed all.
+    // Sent behind the last fault, so that the window has passed all faults.
     for (uint32_t number = count; number < count + 2 * sequence_window::memory; ++number)
       give_all({test::datagram(1, number, std::vector<int16_t>(8))});
     const totals all = receiver.count();

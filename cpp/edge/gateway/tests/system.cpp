@@ -1,5 +1,5 @@
-// The programs themselves, on this machine's own network: sensors that misbehave, files that
-// change, a broker that comes late.
+// The programs themselves, on this machine's own network: faulty sensors, files that change, a
+// broker that starts late.
 #include "program.hpp"
 #include "table.hpp"
 
@@ -37,7 +37,7 @@ sockaddr_in local(int port) {
   return address;
 }
 
-// The answer's body.
+// Returns the body of the answer.
 std::string http_get(int port, const std::string& path) {
   const descriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
   const sockaddr_in address = local(port);
@@ -72,14 +72,14 @@ class System : public testing::Test {
     std::filesystem::copy_file(CORANK_WEIGHTS, files.file("weights.json"));
   }
 
-  // `entries` comes behind what every test wants.
+  // Returns a configuration of the entries that every test needs, and then `entries`.
   static std::string configuration(const std::string& entries) {
     return "listen = \"127.0.0.1:0\"\nkey_file = \"gateway.key\"\nweights = "
            "\"weights.json\"\nsilent_after_ms = 600000\n" +
            entries;
   }
 
-  // Returns once the gateway is ready.
+  // Starts the gateway. Returns once it is ready.
   void start(const std::string& entries) {
     files.write("gateway.toml", configuration(entries));
     gateway.emplace(
@@ -88,7 +88,7 @@ class System : public testing::Test {
     started = event("started");
   }
 
-  // The next event of this kind; others are passed over.
+  // Returns the next event of this kind, and skips others.
   json event(const std::string& kind) {
     for (;;) {
       json found = json::parse(gateway->line());
@@ -96,7 +96,7 @@ class System : public testing::Test {
     }
   }
 
-  // Runs sensors to their end; what they say of themselves.
+  // Runs sensors to their end. Returns their summary.
   json sense(std::vector<std::string> options) {
     std::vector<std::string> command{sensor_program, "--to", started.at("listen"), "--key",
                                      files.file("gateway.key")};
@@ -107,7 +107,7 @@ class System : public testing::Test {
     return summary;
   }
 
-  // Ends the gateway; its counts.
+  // Ends the gateway. Returns its counts.
   json stop() {
     gateway->signal(SIGTERM);
     json counts = event("stopped").at("datagrams");
@@ -115,7 +115,7 @@ class System : public testing::Test {
     return counts;
   }
 
-  // The weights with other thresholds: then every spectrum is damaged, or none.
+  // Returns the weights with other thresholds, by which every spectrum is damaged, or none.
   std::string weights_that_find(bool all_damaged) {
     json document = json::parse(text_of(CORANK_WEIGHTS));
     for (json& each : document["sensors"])
@@ -124,7 +124,7 @@ class System : public testing::Test {
     return document.dump();
   }
 
-  // A gateway that can't start: its complaint.
+  // Runs a gateway that cannot start. Returns its error.
   std::string complaint(const std::string& entries, const std::vector<std::string>& options = {}) {
     files.write("gateway.toml", entries);
     std::vector<std::string> command{gateway_program, files.file("gateway.toml")};
@@ -158,7 +158,7 @@ TEST_F(System, SoundAndDamagedBearingsAreToldApart) {
 
 TEST_F(System, EveryFaultIsCountedAndHarmless) {
   start("");
-  // The last spectra have no fault: 157 is no multiple of any, and nothing is held back.
+  // The last spectra have no fault: 157 is no multiple of any period, and no datagram is held back.
   const json sensors = sense({"--sensors", "5", "--count", "157", "--rate", "2000", "--fault",
                               "lost=7", "--fault", "late=5", "--fault", "duplicated=11", "--fault",
                               "truncated=13", "--fault", "oversized=17", "--fault", "forged=3"});
@@ -204,8 +204,8 @@ TEST_F(System, SensorsOfAnotherKeyOrNumberAreNotHeard) {
 }
 
 TEST_F(System, WhoFallsSilentIsReported) {
-  // Longer than sensors take between two spectra; they are sent without pause, so that a slow
-  // machine is no reason for silence before the last one.
+  // Longer than the time between two spectra of a sensor. They are sent without pause, so that a
+  // slow machine causes no silence before the last one.
   start("window = 2\n");
   files.replace("gateway.toml",
                 configuration("window = 2\n").replace(configuration("").find("600000"), 6, "500"));
@@ -246,7 +246,8 @@ TEST_F(System, WeightsAndRulesAreReloadedWholeOrNotAtAll) {
   EXPECT_NE(event("refused").at("why").get<std::string>().find("`window` must be from 1"),
             std::string::npos);
 
-  // Right again, by a signal; what can't change while the gateway runs is refused.
+  // The files are right again, and a signal also starts a reload. An entry that cannot change while
+  // the gateway runs is refused.
   files.replace("weights.json", weights_that_find(true));
   event("refused");
   files.replace("gateway.toml", configuration("window = 2\n"));
@@ -266,7 +267,7 @@ TEST_F(System, PrometheusIsAnswered) {
   start("metrics = \"127.0.0.1:0\"\nwindow = 5\n");
   sense({"--sensors", "3", "--count", "10", "--rate", "1000", "--fault", "duplicated=4"});
   for (int each = 0; each < 6; ++each) event("status");
-  // A reload shows what has been counted until then.
+  // A reload updates the metrics.
   gateway->signal(SIGHUP);
   event("reloaded");
   const std::string page = http_get(started.at("metrics_port"), "/metrics");
@@ -283,10 +284,10 @@ TEST_F(System, PrometheusIsAnswered) {
 
 namespace {
 
-// What a subscriber has heard: the last message of each topic.
+// The messages that a subscriber has received: the last one of each topic.
 using heard = std::map<std::string, std::string>;
 
-// Listens until `enough` is true of all that was heard.
+// Subscribes, and receives until `enough` is true of all messages.
 template <class Enough>
 heard listen(int port, Enough enough) {
   heard messages;
@@ -313,7 +314,7 @@ heard listen(int port, Enough enough) {
 
 TEST_F(System, ABrokerHearsTheLastStatusOfEachSensor) {
   const int port = free_port();
-  // The gateway is there before the broker, and has something to say.
+  // The gateway starts before the broker, and has messages to send.
   start("window = 5\n[mqtt]\nport = " + std::to_string(port) + "\ntopic = \"corank/test\"\n");
   sense({"--sensors", "3", "--count", "10", "--rate", "1000"});
   for (int each = 0; each < 6; ++each) event("status");
@@ -332,7 +333,7 @@ TEST_F(System, ABrokerHearsTheLastStatusOfEachSensor) {
   // A connected client receives the next messages.
   sense({"--first", "4", "--sensors", "1", "--count", "5", "--rate", "1000"});
   listen(port, [](const heard& all) { return all.contains("corank/test/sensor/4"); });
-  // The broker says what the gateway can't any more.
+  // The broker sends the message that the gateway cannot send any more.
   gateway->signal(SIGKILL);
   gateway->wait();
   EXPECT_EQ(listen(port,
@@ -353,7 +354,7 @@ TEST_F(System, ABrokerHearsTheLastStatusOfEachSensor) {
   });
 }
 
-// Clients that connect and say nothing, half a request, or everything but the end.
+// Clients that connect and send nothing, half a request, or everything but the end.
 TEST_F(System, AStalledClientDelaysNoOther) {
   start("metrics = \"127.0.0.1:0\"\n");
   const int port = started.at("metrics_port");
@@ -365,13 +366,14 @@ TEST_F(System, AStalledClientDelaysNoOther) {
     checked(connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
             "connecting");
     const size_t length = each % request.size();
-    // It may have been closed in favour of a later one.
+    // The server may have closed this connection in favour of a later one.
     if (length > 0) [[maybe_unused]]
       const ssize_t sent = send(socket.get(), request.data(), length, MSG_NOSIGNAL);
     if (each % 20 != 0) continue;
     EXPECT_NE(http_get(port, "/metrics").find("corank_gateway_lost_total 0\n"), std::string::npos);
   }
-  // All that say nothing are still waited for: nothing had to be waited for.
+  // The last silent client is still connected, and the first one was replaced. So no request had
+  // to wait for them.
   char byte;
   EXPECT_EQ(recv(stalled.back().get(), &byte, 1, MSG_DONTWAIT), -1);
   EXPECT_EQ(recv(stalled.front().get(), &byte, 1, MSG_DONTWAIT), 0);
@@ -408,7 +410,7 @@ std::string read_some(int socket) {
   return {bytes, static_cast<size_t>(std::max<ssize_t>(count, 0))};
 }
 
-// The value of a line of the metrics.
+// Returns the value of a line of the metrics.
 int value_of(const std::string& page, const std::string& name) {
   const size_t at = page.find("\n" + name + " ");
   return at == page.npos ? -1 : std::stoi(page.substr(at + name.size() + 2));
@@ -416,7 +418,7 @@ int value_of(const std::string& page, const std::string& name) {
 
 }  // namespace
 
-// It takes everything, and acknowledges the connection alone.
+// This broker accepts everything, but acknowledges only the connection.
 TEST_F(System, ABrokerThatAcknowledgesNothingHasABoundedNumberOfMessages) {
   descriptor listener;
   const int port = listen_at_a_free_port(listener);
@@ -426,7 +428,7 @@ TEST_F(System, ABrokerThatAcknowledgesNothingHasABoundedNumberOfMessages) {
   ASSERT_NE(read_some(connection.get()), "");
   const unsigned char accepted[] = {0x20, 2, 0, 0};
   checked(send(connection.get(), accepted, sizeof(accepted), MSG_NOSIGNAL), "accepting");
-  // The connection is there when its first message is.
+  // The connection is established when its first message is there.
   ASSERT_NE(read_some(connection.get()), "");
   sense({"--sensors", "50", "--count", "40", "--rate", "500"});
   for (int each = 0; each < 2000; ++each) event("status");
@@ -438,14 +440,14 @@ TEST_F(System, ABrokerThatAcknowledgesNothingHasABoundedNumberOfMessages) {
             dropped = value_of(page, "corank_gateway_mqtt_dropped_total");
   EXPECT_EQ(unacknowledged, 64) << page;
   EXPECT_LE(waiting, 51);
-  // `online`, and a status of each spectrum.
+  // `online`, and a status for each spectrum.
   EXPECT_EQ(unacknowledged + waiting + dropped, 1 + 2000);
   gateway->signal(SIGTERM);
   event("stopped");
   EXPECT_EQ(gateway->wait(), 0) << gateway->said();
 }
 
-// Messages of the highest quality are kept by the library until they are released.
+// The library keeps messages of the highest quality until they are released.
 TEST_F(System, ABrokerThatSendsMessagesIsLeft) {
   descriptor listener;
   const int port = listen_at_a_free_port(listener);
@@ -453,7 +455,7 @@ TEST_F(System, ABrokerThatSendsMessagesIsLeft) {
   for (int connections = 0; connections < 2; ++connections) {
     const descriptor connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     ASSERT_NE(read_some(connection.get()), "");
-    // Accepted; then a message of quality 2 with the topic `a`, number 1 and one byte.
+    // The acceptance; then a message of quality 2 with the topic `a`, number 1 and one byte.
     const unsigned char intrusion[] = {0x20, 2, 0, 0, 0x34, 6, 0, 1, 'a', 0, 1, 'x'};
     checked(send(connection.get(), intrusion, sizeof(intrusion), MSG_NOSIGNAL), "sending");
     while (!read_some(connection.get()).empty()) {
@@ -532,7 +534,7 @@ TEST_F(System, WhatIsWrongAtTheStartIsSaid) {
   says(complaint(configuration(""), {"--check"}), "gateway.key: a key is 64 hexadecimal digits");
 }
 
-// Both programs at one address; and a check that nothing is wrong.
+// Both programs at one address, and `--check` of a valid configuration.
 TEST_F(System, AnAddressInUseIsRefused) {
   start("");
   std::string same = configuration("");

@@ -20,7 +20,7 @@ class Table : public testing::Test {
     std::ofstream(file) << text;
     return sensor_table::read(file);
   }
-  // What the error for such a file says; it must name the file.
+  // Returns the error for such a file. It must name the file.
   std::string complaint(const std::string& text) const {
     try {
       read(text);
@@ -81,7 +81,7 @@ TEST_F(Table, BadFilesAreRefused) {
   EXPECT_TRUE(
       says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": [32767, 32767, -2]})")),
            "too large"));
-  // One that a conversion to a signed number makes -1.
+  // A number that a conversion to a signed type makes -1.
   EXPECT_TRUE(
       says(complaint(
                with(good + R"(,{"sensor": 2, "threshold": 0, "weights": [18446744073709551615]})")),

@@ -20,7 +20,8 @@ form form_of(const bytes& of) {
   return parse(of, head);
 }
 
-// In memory of its own size, so that AddressSanitizer sees each byte too far.
+// Copies the bytes into memory of their own size, so that AddressSanitizer detects each byte too
+// far.
 bytes first(const bytes& of, size_t count) {
   return {of.begin(), of.begin() + static_cast<std::ptrdiff_t>(count)};
 }
@@ -41,7 +42,7 @@ TEST(Wire, WhatIsWrittenIsRead) {
   EXPECT_FALSE(authentic(made, key_of_sensor(secret, 8)));
 }
 
-// The layout of the header in wire.hpp, byte by byte: sensors of other make rely on it.
+// The layout of the header in wire.hpp, byte by byte. Sensors of other makers rely on it.
 TEST(Wire, LayoutIsAsDocumented) {
   const bytes made = datagram(0x11121314, 0x21222324, {0x3132, -2}, 0x4142434445464748);
   const unsigned char expected[] = {'C',  'R',  'K',  'S',  1,    0,    2,    0,

@@ -10,7 +10,7 @@
 
 namespace corank::detail {
 
-// Returns for how many keys, at most `Most`, a node has room in `Bytes` bytes.
+// Returns the number of keys, at most `Most`, for which a node has room in `Bytes` bytes.
 template <template <size_t> class Node, size_t Bytes, size_t Most>
 constexpr size_t most_that_fit() {
   if constexpr (sizeof(Node<Most>) <= Bytes)

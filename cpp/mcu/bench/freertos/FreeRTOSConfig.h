@@ -1,4 +1,5 @@
-/* As small as FreeRTOS gets for what the benchmarks do: static tasks that yield, delay and notify each other. */
+/* The smallest configuration of FreeRTOS for the benchmarks: static tasks that yield, delay and
+   notify each other. */
 #ifndef FREERTOS_CONFIG_H
 #define FREERTOS_CONFIG_H
 

@@ -1,5 +1,5 @@
-// All five devices of the LM3S6965: see ../hal.hpp. An operation that can be done at once does not
-// wait (the thesis, section 3.3.4).
+// All five devices of the LM3S6965; see ../hal.hpp. An operation that can be completed at once does
+// not wait (the thesis, section 3.3.4).
 #pragma once
 
 #include "../serial.hpp"
@@ -7,7 +7,7 @@
 
 namespace hal {
 
-// Why a transfer on the I2C bus has failed.
+// The reason why a transfer on the I2C bus has failed.
 enum class i2c_error : uint8_t { no_acknowledge };
 
 namespace detail {
@@ -16,7 +16,7 @@ inline corank::split_phase_event<> transferred, pressed;
 inline corank::semaphore ticks{0};
 }  // namespace detail
 
-// Ticks every `cycles` of the core's clock, and triggers the ADC with each.
+// Starts the timer: it ticks every `cycles` of the core's clock, and each tick triggers the ADC.
 inline void start_timer(uint32_t cycles) {
   timer0::config = 0;
   timer0::mode = 2;  // periodic
@@ -26,10 +26,10 @@ inline void start_timer(uint32_t cycles) {
   enable(timer0_irq);
 }
 
-// The next tick; ticks that were missed come one by one.
+// Waits for the next tick. Missed ticks follow one by one.
 [[nodiscard]] inline auto next_tick() { return detail::ticks.acquire(); }
 
-// The voltage at a channel, 0 to 1023, at the timer's next tick.
+// Measures the voltage at a channel, 0 to 1023, at the timer's next tick.
 [[nodiscard]] inline auto read_adc(uint32_t channel) {
   return detail::converted.after([channel] {
     adc0::active = 0;
@@ -42,11 +42,12 @@ inline void start_timer(uint32_t cycles) {
   });
 }
 
-// One step on the I2C bus.
+// Makes one step on the I2C bus.
 [[nodiscard]] inline auto i2c_step(uint32_t command) {
   return detail::transferred.after([command] {
     i2c0::control = command;
-    // Without an answer the chip interrupts and QEMU does not. The failure is then found at once.
+    // Without an answer the chip interrupts, but QEMU does not. The failure is then detected at
+    // once.
     if ((i2c0::control & (i2c0::busy | i2c0::failed)) == i2c0::failed)
       detail::transferred.complete();
   });
@@ -58,7 +59,7 @@ inline void start_serial() {
   enable(uart0_irq);
 }
 
-// Sends one byte, and waits until it is out.
+// Sends one byte, and waits until it has been sent.
 [[nodiscard]] inline auto send_byte(char byte) {
   return detail::sent.after([byte] { uart0::data = static_cast<unsigned char>(byte); });
 }

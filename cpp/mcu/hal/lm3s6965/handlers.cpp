@@ -14,7 +14,7 @@ void irq0_handler() {  // GPIO, port A
 
 void irq5_handler() {  // UART0
   const uint32_t happened = hal::uart0::state;
-  // Before the last look for a byte: one that comes after it interrupts again.
+  // Before the last check for a byte: a later byte interrupts again.
   hal::uart0::clear = happened;
   while ((hal::uart0::flags & hal::uart0::receive_empty) == 0)
     hal::detail::received.try_send(static_cast<uint8_t>(hal::uart0::data));

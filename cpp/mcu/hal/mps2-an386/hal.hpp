@@ -1,4 +1,4 @@
-// Timer and serial port of the MPS2 board: see ../hal.hpp.
+// Timer and serial port of the MPS2 board; see ../hal.hpp.
 #pragma once
 
 #include "../serial.hpp"
@@ -10,7 +10,7 @@ namespace detail {
 inline corank::semaphore ticks{0};
 }  // namespace detail
 
-// Ticks every `cycles` of the core's clock.
+// Starts the timer: it ticks every `cycles` of the core's clock.
 inline void start_timer(uint32_t cycles) {
   timer0::reload = cycles - 1;
   timer0::value = cycles - 1;
@@ -18,7 +18,7 @@ inline void start_timer(uint32_t cycles) {
   enable(timer0_irq);
 }
 
-// The next tick; ticks that were missed come one by one.
+// Waits for the next tick. Missed ticks follow one by one.
 [[nodiscard]] inline auto next_tick() { return detail::ticks.acquire(); }
 
 inline void start_serial() {
@@ -29,7 +29,7 @@ inline void start_serial() {
   enable(uart0_receive_irq);
 }
 
-// Sends one byte, and waits until it is out.
+// Sends one byte, and waits until it has been sent.
 [[nodiscard]] inline auto send_byte(char byte) {
   return detail::sent.after([byte] { uart0::data = static_cast<unsigned char>(byte); });
 }

@@ -1,12 +1,14 @@
-//! The order in which something comes on connections.
+//! The order in which something arrives on connections.
 
 use crate::server::{Connection, LIMIT};
 use anyhow::{Result, ensure};
 use rustix::event::epoll;
 use std::os::fd::OwnedFd;
 
-/// Waits for connections, in the order in which they become ready. The kernel puts a socket behind
-/// those that are ready already, so it makes no difference how late this program polls.
+/// Connections, in the order in which they become ready.
+///
+/// The kernel puts a socket behind those that are ready already, so it makes no difference how late
+/// this program polls.
 #[derive(Debug)]
 pub(crate) struct Arrivals(OwnedFd);
 
@@ -21,7 +23,7 @@ impl Arrivals {
         Ok(Self(epoll))
     }
 
-    /// The next connection on which something comes, or the end; each is told once.
+    /// Returns the next connection on which something comes, or the end; each is returned once.
     pub(crate) fn next(&self) -> Result<usize> {
         let mut next = [epoll::Event {
             flags: epoll::EventFlags::empty(),

@@ -1,4 +1,4 @@
-//! Tests of the server: what good clients get, in all its forms.
+//! Tests of the server: all forms of what good clients get.
 
 use crate::server::{Connection, Server, get};
 use crate::site::{self, LARGE, MIDDLE, MIDDLE_TARGET, URGENT};
@@ -29,7 +29,7 @@ const TESTS: &[(&str, Test)] = &[
 pub(crate) fn run(server: &Server) -> Result<bool> {
     let mut tests = Tests::default();
     fill(server)?;
-    // And everything once.
+    // Every test runs once before the count.
     for (_, test) in TESTS {
         let _ = test(server);
     }
@@ -47,12 +47,14 @@ pub(crate) fn run(server: &Server) -> Result<bool> {
     Ok(tests.end())
 }
 
-/// How often the server is filled at most before it has all the memory that it will ever have.
+/// Most times that the server is filled before it has all the memory that it will ever have.
 const FILLINGS: usize = 10;
 
-/// Gives the server as much memory as it will ever have: as many connections as it takes and as the
-/// kernel keeps for it, all at once. How its heap lies in pieces depends on the order in which its
-/// harts serve them, so that is repeated until it takes no more twice in a row.
+/// Gives the server as much memory as it will ever have.
+///
+/// The client opens as many connections as the server takes and as the kernel keeps for it, all at
+/// once. The layout of the server's heap depends on the order in which its harts serve them. So
+/// this is repeated until the server takes no more memory twice in a row.
 fn fill(server: &Server) -> Result<()> {
     let mut before = None;
     let mut same = 0;
@@ -129,7 +131,7 @@ fn heads_have_no_bodies(server: &Server) -> Result<()> {
     connection.end()
 }
 
-/// A request with another field.
+/// Returns a request with another field.
 fn with(target: &str, field: &str) -> String {
     get(target).replace("\r\n\r\n", &format!("\r\n{field}\r\n\r\n"))
 }
@@ -331,8 +333,9 @@ fn closed_in_one_direction(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// A page, and what it refers to by six connections at a time, each of which asks for the next as
-/// soon as it has one; three times over.
+/// Fetches a page, and what it refers to by six connections at a time, three times over.
+///
+/// Each connection asks for the next file as soon as it has one.
 fn as_a_browser_does(server: &Server) -> Result<()> {
     const AT_ONCE: usize = 6;
     let mut first = server.connect()?;
@@ -362,13 +365,13 @@ fn as_a_browser_does(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// Finishes requests under way, ends idle connections, and accepts no others.
+/// Tests that the server finishes requests under way, ends idle connections, and accepts no others.
 pub(crate) fn stops_in_order(server: &Server) -> Result<()> {
     let mut idle = server.connect()?;
     idle.fetch(URGENT, &site::content(URGENT))?;
     let mut busy = server.connect()?;
     busy.send(get(LARGE).as_bytes())?;
-    // It is under way as soon as something has come of it.
+    // The answer is under way as soon as a part of it has come.
     busy.stream().peek(&mut [0])?;
     ensure!(server.order("stop")? == "stops");
     idle.end().context("the idle connection")?;

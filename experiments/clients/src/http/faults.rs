@@ -5,8 +5,9 @@ use crate::server::{Server, get};
 use crate::site::{self, LARGE, MIDDLE, MIDDLE_TARGET, URGENT};
 use anyhow::{Context, Result, ensure};
 
-/// What a client does: everything that makes the kernel allocate for a request. The connection may
-/// fail at any place.
+/// Acts as a client: does everything that makes the kernel allocate for a request.
+///
+/// The connection may fail at any place.
 fn scenario(server: &Server) -> Result<()> {
     let mut connection = server.connect()?;
     connection.fetch(URGENT, &site::content(URGENT))?;
@@ -18,8 +19,9 @@ fn scenario(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// Orders a fault, or takes it back; returns how many steps were left to it. The connection of the
-/// order may be the one that fails.
+/// Orders a fault, or takes it back; returns how many steps were left to it.
+///
+/// The connection of the order may be the one that fails.
 fn arm(server: &Server, step: usize) -> Result<usize> {
     let order = format!("fault memory {step}");
     let mut answer = server.order(&order);
@@ -36,7 +38,9 @@ fn arm(server: &Server, step: usize) -> Result<usize> {
     Ok(left.context("the order's answer")?.parse()?)
 }
 
-/// Each allocation of the kernel for a request fails in turn. The next client is served as before.
+/// Tests that each allocation of the kernel for a request can fail in turn.
+///
+/// The next client is served as before.
 pub(crate) fn memory_at_every_allocation(server: &Server) -> Result<()> {
     scenario(server).context("without a fault")?;
     for step in 1.. {
@@ -52,8 +56,9 @@ pub(crate) fn memory_at_every_allocation(server: &Server) -> Result<()> {
     unreachable!("there are so many numbers")
 }
 
-/// Ends the server's process while it has as much to do as it can: the system takes everything
-/// back, which the process in front of it checks.
+/// Ends the server's process while it has as much to do as it can.
+///
+/// The system takes everything back, which the process in front of the server checks.
 pub(crate) fn kill(server: &Server) -> Result<bool> {
     let mut open = Vec::new();
     for number in 0..20 {
@@ -69,7 +74,7 @@ pub(crate) fn kill(server: &Server) -> Result<bool> {
     let _ = server.order("fault end 100");
     for connection in &mut open {
         let large = site::content(LARGE).len() + 10_000;
-        // Each connection comes to its end: what is idle as well.
+        // Each connection comes to its end, idle ones too.
         let came = connection.read_some(large);
         ensure!(came < large, "more came than there is");
     }

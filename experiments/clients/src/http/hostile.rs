@@ -1,7 +1,7 @@
-//! Clients that send nonsense, are slow, break off, or come in groups. The server goes on, and
-//! keeps nothing of them.
+//! Clients that send nonsense, are slow, break off, or come in groups.
 //!
-//! The server is started with room for [`ROOM`] connections and with limits of one second.
+//! The server goes on, and keeps nothing of them. It is started with room for [`ROOM`] connections
+//! and with limits of one second.
 
 use crate::arrivals::Arrivals;
 use crate::check::Test;
@@ -18,10 +18,13 @@ use std::time::{Duration, Instant};
 
 /// Connections that the server serves at a time.
 const ROOM: usize = 64;
-/// Clients that come at the same time: far more than there is room for. The kernel keeps the others
-/// for the server; those that it did not keep QEMU would pass on again only after six seconds.
+/// Clients that come at the same time: far more than there is room for.
+///
+/// The kernel keeps the others for the server. QEMU would pass on those that it did not keep only
+/// after six seconds.
 const GROUP: usize = 500;
-/// How often those of them knock that were not let in. Linux waits for a second, then for two.
+/// Time after which clients that were not let in knock again. Linux waits for a second, then for
+/// two.
 const KNOCKING: Duration = Duration::from_millis(20);
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
@@ -38,7 +41,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("a_body_that_does_not_come", a_body_that_does_not_come),
 ];
 
-/// The server answers as ever.
+/// Tests that the server answers as before.
 fn goes_on(server: &Server) -> Result<()> {
     server
         .connect()?
@@ -47,7 +50,7 @@ fn goes_on(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// Requests that are none, and the status of the answer; the connection ends with it.
+/// Sends input that is no request; each gets its status as the answer, and the connection ends.
 fn nonsense(server: &Server) -> Result<()> {
     let long = "a".repeat(3000);
     let longer = "a".repeat(20_000);
@@ -117,12 +120,14 @@ fn nonsense(server: &Server) -> Result<()> {
     goes_on(server)
 }
 
-/// A group of clients knocks in the same moment, and each asks for a file as soon as QEMU has let
-/// it in; the server does not begin before. All that it answers arrives; the others, if a computer
-/// is so slow that the server's time limits come first, get nothing but the end.
+/// Tests that all answers of the server to a group of simultaneous clients arrive.
 ///
-/// Before all tests that leave clients without an answer: those are answered some time, and would
-/// count.
+/// The clients knock in the same moment, and each asks for a file as soon as QEMU has let it in.
+/// The server does not begin before. All that it answers arrives. If a computer is so slow that the
+/// server's time limits come first, the others get nothing but the end.
+///
+/// This runs before all tests that leave clients without an answer. Those are answered some time,
+/// and would count.
 pub(crate) fn a_group_at_once(server: &Server) -> Result<()> {
     let content = site::content(URGENT);
     let before = server.status()?["answered"];
@@ -156,7 +161,7 @@ pub(crate) fn a_group_at_once(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// A group of connections to the server that are made at the same time. Each has sent a request.
+/// Connects a group of clients at the same time, each of which has sent a request.
 fn let_in(server: SocketAddrV4) -> Result<Vec<Connection>> {
     let knock = || -> Result<Socket> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
@@ -186,8 +191,9 @@ fn let_in(server: SocketAddrV4) -> Result<Vec<Connection>> {
     Ok(inside)
 }
 
-/// Each of more clients than there is room for gets its answer, and another one if its connection
-/// goes on.
+/// Tests that each of more clients than there is room for gets its answer.
+///
+/// A client gets another answer if its connection goes on.
 pub(crate) fn more_than_there_is_room_for(server: &Server) -> Result<()> {
     let content = site::content(URGENT);
     let mut open = Vec::new();
@@ -205,7 +211,7 @@ pub(crate) fn more_than_there_is_room_for(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// A new connection replaces the one that is idle for longest.
+/// Tests that a new connection replaces the one that is idle for longest.
 fn idle_connections_make_room(server: &Server) -> Result<()> {
     let content = site::content(URGENT);
     let mut idle = Vec::new();
@@ -219,7 +225,7 @@ fn idle_connections_make_room(server: &Server) -> Result<()> {
     goes_on(server)
 }
 
-/// A connection without a request has a bounded time; then the connections behind it are served.
+/// Tests that a connection without a request has a bounded time, and the next ones are served then.
 fn silent_connections_make_room(server: &Server) -> Result<()> {
     let silent = (0..300)
         .map(|_| server.connect())
@@ -229,7 +235,7 @@ fn silent_connections_make_room(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// Sends until the server has had enough.
+/// Sends bytes slowly until the server has had enough.
 fn slowly(connection: &mut Connection, bytes: impl Iterator<Item = u8>) -> Result<()> {
     let start = Instant::now();
     for byte in bytes {
@@ -251,7 +257,7 @@ fn slowly(connection: &mut Connection, bytes: impl Iterator<Item = u8>) -> Resul
     Ok(())
 }
 
-/// The bytes of a head come one by one, and never end.
+/// Sends a head byte by byte, which never ends.
 fn slow_heads(server: &Server) -> Result<()> {
     let slow = |server: &Server| -> Result<()> {
         let mut connection = server.connect()?;
@@ -272,7 +278,7 @@ fn slow_heads(server: &Server) -> Result<()> {
     goes_on(server)
 }
 
-/// The server drops a connection that reads nothing of its answer.
+/// Tests that the server drops a connection that reads nothing of its answer.
 fn slow_readers(server: &Server) -> Result<()> {
     let mut slow = Vec::new();
     for _ in 0..8 {
@@ -289,7 +295,7 @@ fn slow_readers(server: &Server) -> Result<()> {
     goes_on(server)
 }
 
-/// Closes with a reset.
+/// Makes the connection close with a reset.
 fn reset(connection: Connection) -> Result<()> {
     Ok(SockRef::from(connection.stream()).set_linger(Some(Duration::ZERO))?)
 }

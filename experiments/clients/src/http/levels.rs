@@ -1,9 +1,9 @@
-//! Whether a request is served at the level of its path: urgent ones overtake, and those of one
-//! level do not.
+//! Tests whether a request is served at the level of its path: urgent ones overtake, and those of
+//! one level do not.
 //!
-//! The server holds requests back until it has all of a round, each at its level, and then lets
-//! them go: so it makes no difference how fast this computer is, and which request is late. The
-//! kernel says which answer came first.
+//! The server holds requests back until it has all of a round, each at its level, and then releases
+//! them. So it makes no difference how fast this computer is, and which request is late. The kernel
+//! says which answer came first.
 
 use crate::arrivals::Arrivals;
 use crate::server::{Connection, LIMIT, Server, get};
@@ -15,15 +15,15 @@ use std::time::{Duration, Instant};
 
 /// Requests of a round: one that is watched, and others in front of it and behind it.
 const REQUESTS: usize = 17;
-/// In most rounds: so many of as many rounds as there are places to be sent at.
+/// Least number of rounds to win, of as many rounds as there are places to be sent at.
 ///
-/// Without levels, whatever order of arrival the server serves, the one that is watched wins at one
-/// place of all, so in one round. Were the order pure chance, it would win in each with a
+/// Without levels, whatever order of arrival the server serves, the watched request wins at one
+/// place of all, so in one round. If the order were pure chance, it would win in each round with a
 /// probability of 1/17, and in 13 of 17 with one of 2e-13 (binomial). With levels it loses only if
 /// another request takes all its steps, through server, disk and network, while it takes as many.
 const MOST: usize = 13;
 
-/// Prints what it finds; then the server stops.
+/// Prints the results of the tests; then the server stops.
 pub(crate) fn run(server: &Server) -> Result<bool> {
     let mut tests = Tests::default();
     tests.judge("urgent_requests_overtake", urgent_requests_overtake(server));
@@ -41,7 +41,7 @@ fn urgent_requests_overtake(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// The control: what lets the urgent one win is its level and nothing else.
+/// Checks the control: only its level lets the urgent one win.
 fn equal_ones_do_not(server: &Server) -> Result<()> {
     let won = rounds_won(server, EQUAL)?;
     ensure!(
@@ -51,8 +51,9 @@ fn equal_ones_do_not(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// In how many rounds a request for `path` has its answer before all others, which are for
-/// [`BULK`]. Each round has it at another place.
+/// Returns in how many rounds a request for `path` has its answer before all others.
+///
+/// The others are for [`BULK`]. Each round has the request at another place.
 fn rounds_won(server: &Server, path: &str) -> Result<usize> {
     let mut connections = (0..REQUESTS)
         .map(|_| server.connect())
@@ -68,8 +69,9 @@ fn rounds_won(server: &Server, path: &str) -> Result<usize> {
     Ok(won)
 }
 
-/// Sends a request on each connection, and lets all go at once. Returns the connection of the first
-/// answer.
+/// Sends a request on each connection, and releases all at once.
+///
+/// Returns the connection of the first answer.
 fn round<'p>(
     server: &Server,
     connections: &mut [Connection],
@@ -91,7 +93,7 @@ fn round<'p>(
     Ok(first)
 }
 
-/// Waits until the server has so many requests, and knows how urgent they are.
+/// Waits until the server has this many requests, and knows how urgent they are.
 fn wait_until_held(server: &Server, requests: u64) -> Result<()> {
     let start = Instant::now();
     while server.status()?["held"] != requests {

@@ -1,4 +1,4 @@
-//! Many requests.
+//! Tests with many requests.
 
 use crate::check::stops_in_order;
 use crate::server::Server;
@@ -12,16 +12,16 @@ const CLIENTS: usize = 16;
 /// Requests on one connection.
 const BY_CONNECTION: usize = 50;
 
-/// So many clients at a time bring all memory of the server and the kernel to a size that
-/// [`CLIENTS`] never need.
+/// Clients that bring all memory of the server and the kernel to a size that [`CLIENTS`] never
+/// need.
 const TO_BEGIN_WITH: usize = 3 * CLIENTS;
 
-/// So many requests; then the server has as much in use as before them, and stops.
+/// Sends many requests, after which the server has as much in use as before them, and stops.
 ///
-/// They want a server that has had no other clients. QEMU takes a connection before the machine
-/// does, and goes on trying for more than a minute to pass on what came when the machine had no
-/// room: also what a client had sent that is gone. Such a request is answered and counted at some
-/// time without a reader, and the tests with more clients than there is room for leave some.
+/// The requests need a server that has had no other clients. QEMU takes a connection before the
+/// machine does. It tries for more than a minute to pass on what came when the machine had no room,
+/// even from a client that is gone. Such a request is answered and counted at some time without a
+/// reader. The tests with more clients than there is room for leave some of these requests.
 pub(crate) fn run(server: &Server, requests: usize) -> Result<bool> {
     let mut tests = Tests::default();
     many_requests(server, TO_BEGIN_WITH, TO_BEGIN_WITH * BY_CONNECTION)?;
@@ -32,8 +32,9 @@ pub(crate) fn run(server: &Server, requests: usize) -> Result<bool> {
     Ok(tests.end())
 }
 
-/// So many requests by so many clients, on many connections; each answer is compared. Afterwards
-/// the server has counted them all.
+/// Sends many requests by many clients, on many connections, and compares each answer.
+///
+/// Afterwards the server has counted them all.
 fn many_requests(server: &Server, clients: usize, requests: usize) -> Result<()> {
     let before = server.status()?["answered"];
     let client = |count: usize| -> Result<()> {

@@ -1,10 +1,11 @@
-//! Clients of `http-server`, the operating system's web server, which is reached at two addresses:
-//! that of its clients, and that of its orders.
+//! Clients of `http-server`, the operating system's web server.
+//!
+//! It is reached at two addresses: that of its clients, and that of its orders.
 //!
 //! - `corank-http-client site FOLDER` makes the files that the server must have;
 //! - `corank-http-client check SITE CONTROL` tests it with clients of every kind; prints a line for
 //!   each test, and ends with 1 if one fails. The server stops;
-//! - `corank-http-client load SITE CONTROL REQUESTS` does the same with so many requests;
+//! - `corank-http-client load SITE CONTROL REQUESTS` does the same with this many requests;
 //! - `corank-http-client kill SITE CONTROL` lets it end in the middle of its work;
 //! - `corank-http-client levels SITE CONTROL` tests that urgent requests overtake others, and equal
 //!   ones do not.

@@ -65,7 +65,7 @@ fn curl(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// As many requests as it can for a short time: all must be answered well.
+/// Sends as many requests as `wrk` can for a short time; all must be answered well.
 fn wrk(server: &Server) -> Result<()> {
     let url = format!("http://{}{URGENT}", server.site);
     let said = run("wrk", &["-t2", "-c32", "-d2s", "--timeout", "30s", &url])?;

@@ -8,13 +8,14 @@ use std::net::{SocketAddrV4, TcpStream};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Nothing that works takes so long: a read or write that does fails.
+/// Time limit of a read or write: longer than anything that works takes.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
-/// How long an ended connection may stay. The kernel keeps none for longer that no process has
-/// open.
+/// Longest time for which an ended connection may stay.
+///
+/// The kernel keeps none for longer that no process has open.
 const DRAIN_TIME: Duration = Duration::from_secs(90);
 
-/// The server, by where its clients and its orders reach it.
+/// The server, with the addresses at which its clients and its orders reach it.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) site: SocketAddrV4,
@@ -37,7 +38,7 @@ impl Answer {
         self.fields.get(name).map_or("", String::as_str)
     }
 
-    /// Expects this status.
+    /// Returns the answer if it has this status, and an error otherwise.
     pub(crate) fn with_status(self, status: u16) -> Result<Self> {
         ensure!(
             self.status == status,
@@ -47,13 +48,13 @@ impl Answer {
         Ok(self)
     }
 
-    /// Whether the server ends the connection.
+    /// Tests whether the server ends the connection.
     pub(crate) fn closes(&self) -> bool {
         self.field("connection") == "close"
     }
 }
 
-/// A request for a path.
+/// Returns a request for a path.
 pub(crate) fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: corank\r\n\r\n")
 }
@@ -67,7 +68,9 @@ impl Connection {
         Self(BufReader::new(stream))
     }
 
-    /// Waits until something comes; whether that is the end. A reset is one.
+    /// Waits until something comes, and returns whether that is the end.
+    ///
+    /// A reset is an end.
     pub(crate) fn has_ended(&mut self) -> Result<bool> {
         match self.0.fill_buf() {
             Err(error) if error.kind() == ErrorKind::ConnectionReset => Ok(true),
@@ -91,12 +94,12 @@ impl Connection {
         Ok(answer)
     }
 
-    /// The next answer, to a request that is no `HEAD`.
+    /// Reads the next answer, to a request that is no `HEAD`.
     pub(crate) fn answer(&mut self) -> Result<Answer> {
         self.read(true)
     }
 
-    /// The next answer, to a `HEAD`.
+    /// Reads the next answer, to a `HEAD`.
     pub(crate) fn head(&mut self) -> Result<Answer> {
         self.read(false)
     }
@@ -148,7 +151,7 @@ impl Connection {
         Ok(answer)
     }
 
-    /// Expects that the server ends the connection without another byte. A reset is an end as well.
+    /// Expects that the server ends the connection without another byte. A reset is an end too.
     pub(crate) fn end(&mut self) -> Result<()> {
         let mut rest = Vec::new();
         let _ = self.0.by_ref().take(1000).read_to_end(&mut rest);
@@ -160,7 +163,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads so many bytes of a body, or fewer if the connection ends.
+    /// Reads this many bytes of a body, or fewer if the connection ends.
     pub(crate) fn read_some(&mut self, count: usize) -> usize {
         let mut some = Vec::new();
         let _ = self.0.by_ref().take(count as u64).read_to_end(&mut some);
@@ -177,12 +180,13 @@ impl Server {
         }
     }
 
-    /// A connection that QEMU has taken. It lets no more than two wait; Linux would try the third
-    /// again after a second.
+    /// Opens a connection that QEMU has taken.
+    ///
+    /// QEMU lets no more than two wait; Linux would try the third again after a second.
     pub(crate) fn connect(&self) -> Result<Connection> {
         let connection = Connection::new(connect(self.site, LIMIT)?);
-        // QEMU looks at all its sockets in turn: when it has passed this on, it has seen the
-        // connection as well.
+        // QEMU checks all its sockets in turn. When it has passed this on, it has seen the
+        // connection too.
         self.order("hello")?;
         Ok(connection)
     }
@@ -204,7 +208,7 @@ impl Server {
         Ok(answer.trim().to_string())
     }
 
-    /// What the server says of itself.
+    /// Returns what the server says of itself.
     pub(crate) fn status(&self) -> Result<BTreeMap<String, u64>> {
         let status = self.order("status")?;
         let pairs = status.split(' ').map(|pair| {
@@ -215,16 +219,16 @@ impl Server {
         pairs.with_context(|| format!("`{status}` is no status"))
     }
 
-    /// What must be the same before and after.
+    /// Returns the part of the status that must be the same before and after.
     pub(crate) fn footprint(&self) -> Result<BTreeMap<String, u64>> {
         let mut status = self.status()?;
-        // What it has done is no memory. The kernel's tables grow and shrink by their own rules.
+        // The answers so far are no memory. The kernel's tables grow and shrink by their own rules.
         status.remove("answered");
         status.remove("kernel_heap");
         Ok(status)
     }
 
-    /// What is in use while there is no client but this one.
+    /// Returns what is in use while there is no client but this one.
     pub(crate) fn footprint_at_rest(&self) -> Result<BTreeMap<String, u64>> {
         let start = Instant::now();
         loop {

@@ -16,10 +16,10 @@ pub(crate) const LARGE: &str = "/bulk/large.bin";
 pub(crate) const MIDDLE: &str = "/a file in the middle.bin";
 /// [`MIDDLE`] as a target.
 pub(crate) const MIDDLE_TARGET: &str = "/a%20file%20in%20the%20middle.bin";
-/// How many files a page refers to.
+/// Number of files that a page refers to.
 pub(crate) const ASSETS: usize = 24;
 
-/// All files, and how long they are.
+/// Returns all files, and how long they are.
 pub(crate) fn files() -> Vec<(String, usize)> {
     let mut files = vec![
         ("/index.html".to_string(), 300),
@@ -35,13 +35,13 @@ pub(crate) fn files() -> Vec<(String, usize)> {
     files
 }
 
-/// A file that the page refers to.
+/// Returns the path of a file that the page refers to.
 pub(crate) fn asset(number: usize) -> String {
     let end = ["css", "js", "png", "svg"][number % 4];
     format!("/page/assets/{number}.{end}")
 }
 
-/// What stands in a file.
+/// Returns the content of a file.
 pub(crate) fn content(path: &str) -> Vec<u8> {
     let found = files().into_iter().find(|(name, _)| name == path);
     let (_, length) = found.unwrap_or_else(|| panic!("there is no file {path}"));

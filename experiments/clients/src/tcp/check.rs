@@ -10,13 +10,13 @@ use std::time::Duration;
 
 /// Connections that are open at the same time.
 const AT_ONCE: usize = 400;
-/// Connections that come one after the other.
+/// Connections that come one after another.
 const IN_SERIES: usize = 300;
 /// Connections that are broken off.
 const BROKEN_OFF: usize = 50;
 /// Bytes of a large transfer.
 const LARGE: usize = 4 << 20;
-/// Nothing that works takes so long: a read or write that does fails.
+/// Time limit of a read or write: longer than anything that works takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 type Test = fn(SocketAddrV4) -> Result<()>;
@@ -54,7 +54,7 @@ const LEFT: usize = 8;
 /// Bytes that it writes to each of them.
 const LAST_WORDS: usize = 8000;
 
-/// Tests that what a machine has written before it ended arrives, and its end.
+/// Tests that what a machine has written before it ended arrives, and then its end.
 pub(crate) fn left(server: SocketAddrV4) -> Result<bool> {
     let mut tests = Tests::default();
     tests.judge("what_was_written_last_arrives", last_words(server));
@@ -79,15 +79,16 @@ fn last_words(server: SocketAddrV4) -> Result<()> {
     Ok(())
 }
 
-/// A connection that the server has answered on. QEMU lets no more than two wait to be passed on;
-/// Linux would try the third again after a second.
+/// Opens a connection that the server has answered on.
+///
+/// QEMU lets no more than two wait to be passed on; Linux would try the third again after a second.
 fn connect_echo(server: SocketAddrV4) -> Result<TcpStream> {
     let mut connection = connect(server, LIMIT)?;
     exchange(&mut connection, 0, 1)?;
     Ok(connection)
 }
 
-/// What stands at a place of a stream; each stream is another one.
+/// Returns the byte at a place of a stream; each stream has other bytes.
 fn byte(stream: usize, place: usize) -> u8 {
     ((place + 77 * stream).wrapping_mul(2_654_435_761) >> 16) as u8
 }
@@ -201,14 +202,14 @@ fn closed_with_answers_unread(server: SocketAddrV4) -> Result<()> {
     exchange(&mut connect_echo(server)?, 0, 1000)
 }
 
-/// Sends without reading the answers until the connection is full; then reads them.
+/// Sends without reading the answers until the connection is full, then reads them.
 fn a_slow_reader(server: SocketAddrV4) -> Result<()> {
     let mut connection = connect_echo(server)?;
     connection.set_nonblocking(true)?;
     let piece = message(0, 1 << 16);
     let mut sent = 0;
     let mut refusals = 0;
-    // The server can't take more than it can send back: what is on the way is bounded.
+    // The server can't take more than it can send back, so what is on the way is bounded.
     while refusals < 100 {
         ensure!(sent < 1 << 30, "the machine takes bytes without end");
         match connection.write(&piece[sent % piece.len()..]) {
@@ -282,7 +283,7 @@ fn nobody_listens_outside(orders: &mut TcpStream) -> Result<()> {
     Ok(())
 }
 
-/// The machine sees that a frame is not what was sent, and it is sent again.
+/// Tests that the machine sees that a frame is not what was sent, and that it is sent again.
 fn damaged_frames_come_again(server: SocketAddrV4, orders: &mut TcpStream) -> Result<()> {
     let mut damage = |frame: u32| order(orders, &format!("damage {frame}\n"));
     let mut connection = connect_echo(server)?;

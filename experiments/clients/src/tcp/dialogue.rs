@@ -1,11 +1,11 @@
 //! One connection's requests and answers.
 //!
-//! As in COPS, section 5: a connection sends a request, waits for the answer, and sends the next
-//! one when the period is over, counted from the request before; an answer that is late delays the
+//! As in COPS, section 5, a connection sends a request, waits for the answer, and sends the next
+//! one when the period is over, counted from the request before. An answer that is late delays the
 //! next request. Under overload there is no period, and a connection may have several requests
-//! under way: it sends the next one when the oldest is answered, and for all answers that have come
+//! under way. It sends the next one when the oldest is answered, and for all answers that have come
 //! at once the next ones in one piece. So the client, which has to share this computer with the
-//! machine, takes as little of it as it can; for the same reason it knows all [problems](Problems)
+//! machine, takes as little of it as it can. For the same reason it knows all [problems](Problems)
 //! and their solutions before it begins.
 
 use crate::problems::Problems;
@@ -23,18 +23,18 @@ const AT_ONCE: usize = 16;
 /// Parts of the time in which requests are sent, in each of which answers are counted.
 pub(crate) const QUARTERS: usize = 4;
 
-/// What a connection does.
+/// Behaviour of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub(crate) level: u8,
-    /// From one request to the next.
+    /// Time from one request to the next.
     pub(crate) period: Duration,
     /// Requests that are under way at once, at least 1.
     pub(crate) window: usize,
 }
 
 impl Kind {
-    /// The period is in milliseconds.
+    /// Creates a kind of connection; the period is in milliseconds.
     pub(crate) fn new(level: u8, period: u64, window: usize) -> Self {
         Self {
             level,
@@ -44,29 +44,33 @@ impl Kind {
     }
 }
 
-/// How long a connection goes on asking. It asks once in any case.
+/// Time for which a connection goes on asking. It asks at least once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Until {
-    /// Until so much time has passed.
+    /// Until this much time has passed.
     Over(Duration),
-    /// Until so many requests are sent.
+    /// Until this many requests are sent.
     Sent(u64),
 }
 
-/// What came of one connection.
+/// Results of one connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answers {
     pub(crate) level: u8,
-    /// Answers that came while requests were sent, in each quarter of that time; all in the first
-    /// one where no time is set.
+    /// Answers that came while requests were sent, in each quarter of that time.
+    ///
+    /// All are in the first one where no time is set.
     pub(crate) quarters: [u64; QUARTERS],
-    /// Answers that came when the next request was already due; where a connection has no period,
-    /// after the time in which requests are sent.
+    /// Answers that came when the next request was already due.
+    ///
+    /// Where a connection has no period, these are the answers after the time in which requests are
+    /// sent.
     pub(crate) late: u64,
-    /// From each request to its answer.
+    /// Times from each request to its answer.
     pub(crate) latencies: Vec<Duration>,
-    /// From each request to when its answer had come to this computer, where that is known: without
-    /// what the client's thread waited for a processor.
+    /// Times from each request to when its answer had come to this computer, where that is known.
+    ///
+    /// They do not include the time for which the client's thread waited for a processor.
     pub(crate) wire_latencies: Vec<Duration>,
     /// Answers with wrong bytes, and answers, or beginnings of one, without a request.
     pub(crate) wrong: u64,
@@ -75,7 +79,7 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    /// Answers that came while requests were sent.
+    /// Returns the number of answers that came while requests were sent.
     pub(crate) fn in_time(&self) -> u64 {
         self.quarters.iter().sum()
     }
@@ -88,41 +92,44 @@ impl Answers {
     }
 }
 
-/// A connection whose server is ready for requests.
+/// A connection to a server that is ready for requests.
 #[derive(Debug)]
 pub(crate) struct Dialogue {
     stream: TcpStream,
     problems: Arc<Problems>,
     answers: Answers,
-    /// The last request's number. Its upper half is the connection's: an answer to another one is
-    /// wrong.
+    /// The last request's number.
+    ///
+    /// Its upper half is the connection's. An answer to another number is wrong.
     number: u64,
     /// The requests that are not answered yet, oldest first.
     under_way: VecDeque<Asked>,
     /// Requests that are not sent yet.
     outgoing: Vec<u8>,
-    /// What has come and was not looked at yet: as many bytes as [`arrived`](Self::arrived) says.
+    /// Bytes that have come and were not checked yet: as many as [`arrived`](Self::arrived) says.
     incoming: Vec<u8>,
     arrived: usize,
-    /// When the last of it came to this computer, where that is known.
+    /// Time at which the last of them came to this computer, where that is known.
     came: Option<SystemTime>,
     room: Room,
-    /// It was broken off.
+    /// Tells whether the connection was broken off.
     is_broken: bool,
 }
 
 /// A request that was sent.
 #[derive(Debug)]
 struct Asked {
-    /// By this program's clock, and by the one that Linux stamps what comes with.
+    /// Time by this program's clock, and by the one with which Linux stamps what comes.
     sent: (Instant, SystemTime),
-    /// An answer that comes after this is late.
+    /// Time after which an answer is late.
     deadline: Option<Instant>,
     number: u64,
 }
 
 impl Dialogue {
-    /// On a connection that has greeted, and has a number that no other one of the server's has.
+    /// Creates a dialogue on a connection that has greeted.
+    ///
+    /// The connection's number is no other one's of the server.
     pub(crate) fn new(stream: TcpStream, connection: u32, problems: Arc<Problems>) -> Result<Self> {
         Ok(Self {
             room: Room::new(&stream)?,
@@ -139,7 +146,9 @@ impl Dialogue {
         })
     }
 
-    /// Asks once: an answer shows that the connection's tasks are there. It counts nowhere.
+    /// Asks once: an answer shows that the connection's tasks exist.
+    ///
+    /// The answer counts nowhere.
     ///
     /// # Errors
     /// When it is wrong or does not come.
@@ -151,10 +160,10 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Sends requests until `until`, and receives the answers to all of them. Returns what came
-    /// since the last call.
+    /// Sends requests until `until`, and receives the answers to all of them.
     ///
-    /// If the connection breaks, the requests under way stay without an answer and count as lost.
+    /// Returns what came since the last call. If the connection breaks, the requests under way stay
+    /// without an answer and count as lost.
     pub(crate) fn converse(&mut self, kind: Kind, until: Until) -> Answers {
         if self.run(kind, until).is_err() {
             self.answers.lost += self.under_way.len() as u64;
@@ -209,7 +218,7 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Sends so many requests, in one piece.
+    /// Sends this many requests, in one piece.
     fn ask(&mut self, count: usize, deadline: Option<Instant>) -> Result<()> {
         let numbers = self.number + 1..=self.number + count as u64;
         self.number += count as u64;
@@ -228,7 +237,8 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Waits for the answer to the oldest request, and looks at all answers that have come by then.
+    /// Waits for the answer to the oldest request, and checks all answers that have come by then.
+    ///
     /// Returns how many requests they answer.
     fn check(&mut self) -> Result<u64> {
         let length = self.problems.message();
@@ -259,11 +269,12 @@ impl Dialogue {
         Ok(count)
     }
 
-    /// Ends the connection, when all requests are answered. Returns how many answers came without a
-    /// request; the last may be incomplete.
+    /// Ends the connection, when all requests are answered.
+    ///
+    /// Returns how many answers came without a request; the last may be incomplete.
     ///
     /// # Errors
-    /// When the server does not end it as well.
+    /// When the server does not end it too.
     pub(crate) fn end(mut self) -> Result<u64> {
         if self.is_broken {
             // Its last bytes belong to an answer that is lost.
@@ -290,16 +301,17 @@ mod tests {
 
     /// Bytes of a request, and of an answer, with one row.
     const LENGTH: usize = 12;
-    /// So many requests under way, none of which ever comes late.
+    /// Two requests under way, none of which ever comes late.
     const GREEDY: Kind = Kind {
         level: 3,
         period: Duration::ZERO,
         window: 2,
     };
 
-    /// What came of a connection whose server makes `lie` of each of its answers, by the request's
-    /// number, and ends it after one that is too short; and how many answers came at the end
-    /// without a request.
+    /// Returns the results of a connection to a server that makes `lie` of each answer, by the
+    /// request's number, and how many answers came at the end without a request.
+    ///
+    /// The server ends the connection after an answer that is too short.
     fn answers(kind: Kind, until: Until, lie: fn(u64, Vec<u8>) -> Vec<u8>) -> (Answers, u64) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -327,7 +339,9 @@ mod tests {
         (answers, more)
     }
 
-    /// How many answers are wrong, lost, and late, and what came at the end, of five requests.
+    /// Returns how many answers to five requests are wrong, lost and late.
+    ///
+    /// The last number is what came at the end.
     fn of_five(lie: fn(u64, Vec<u8>) -> Vec<u8>) -> [u64; 4] {
         let (found, more) = answers(GREEDY, Until::Sent(5), lie);
         let expected = 5 - found.lost;
@@ -386,7 +400,7 @@ mod tests {
         let late = |kind, until| answers(kind, until, slow).0.late;
         assert_eq!(late(paced(1), Until::Sent(3)), 3);
         assert_eq!(late(paced(1_000_000), Until::Sent(1)), 0);
-        // Without a period: when no requests are sent any more.
+        // Without a period, an answer is late when no requests are sent any more.
         let (found, _) = answers(paced(0), Until::Over(Duration::ZERO), slow);
         assert_eq!((found.late, found.in_time(), found.lost), (1, 0, 0));
         assert_eq!(late(paced(0), Until::Sent(3)), 0);

@@ -10,14 +10,14 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-/// An answer that takes longer is lost, and its connection ends.
+/// Longest time that an answer may take; after that it is lost, and its connection ends.
 const LIMIT: Duration = Duration::from_secs(20);
-/// The level of connections without an order about it.
+/// Level of connections for which none is given.
 pub(crate) const DEFAULT_LEVEL: u8 = 32;
 /// Stack of a connection's thread, in bytes.
 const STACK: usize = 128 << 10;
 
-/// What a greeting asks for.
+/// The things that a greeting can ask for.
 const REQUESTS: u8 = 0;
 const STATE: u8 = 1;
 const END: u8 = 2;
@@ -27,7 +27,7 @@ const END: u8 = 2;
 pub(crate) struct Group(Vec<(Kind, Dialogue)>);
 
 impl Group {
-    /// Opens a connection of each of these kinds, whose matrices have so many rows.
+    /// Opens a connection of each of these kinds, for matrices with this many rows.
     ///
     /// # Errors
     /// When one of them gets no answer, or a wrong one.
@@ -72,11 +72,12 @@ impl Group {
         })
     }
 
-    /// Ends all of them. Returns what came then of each: answers, or beginnings of one, without a
-    /// request.
+    /// Ends all of them.
+    ///
+    /// Returns what came then of each: answers, or beginnings of one, without a request.
     ///
     /// # Errors
-    /// When the server does not end one of them as well.
+    /// When the server does not end one of them too.
     pub(crate) fn end(self) -> Result<Vec<Answers>> {
         let end = |(kind, dialogue): (Kind, Dialogue)| {
             Ok(Answers {
@@ -92,7 +93,7 @@ impl Group {
 /// Lets the server end.
 ///
 /// # Errors
-/// When it does not answer, even if it is asked again: a machine that is full of connections that
+/// When it does not answer, even if it is asked again. A machine that is full of connections that
 /// are being closed may not.
 pub(crate) fn end(server: SocketAddrV4) -> Result<()> {
     let ask = || -> Result<()> {
@@ -104,7 +105,7 @@ pub(crate) fn end(server: SocketAddrV4) -> Result<()> {
     ask().or_else(|_| ask())
 }
 
-/// What the server says of itself and its machine.
+/// State of the server and its machine, as the server reports it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct State {
     /// Bytes of memory that are in use.
@@ -117,7 +118,7 @@ pub(crate) struct State {
     pub(crate) waiting_read: u64,
 }
 
-/// Asks for it.
+/// Asks the server for its state.
 pub(crate) fn state(server: SocketAddrV4) -> Result<State> {
     let mut bytes = [0; 32];
     greet(server, 0, STATE, 0)?.read_exact(&mut bytes)?;
@@ -139,7 +140,7 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    /// None yet.
+    /// Creates a group without connections.
     pub(crate) fn new() -> Self {
         Self {
             problems: Arc::new(Problems::new(1)),
@@ -151,7 +152,7 @@ impl Open {
         self.all.len()
     }
 
-    /// Opens another one; false if it is refused or not answered in time.
+    /// Opens another connection; returns false if it is refused or not answered in time.
     pub(crate) fn another(&mut self, server: SocketAddrV4, limit: Duration) -> bool {
         let number = self.all.len() as u32;
         let opened = open(server, DEFAULT_LEVEL, number, &self.problems, limit);
@@ -161,7 +162,7 @@ impl Open {
     }
 }
 
-/// Opens a connection that answers in time. Its number is no other one's.
+/// Opens a connection that answers in time; its number is no other one's.
 fn open(
     server: SocketAddrV4,
     level: u8,

@@ -1,25 +1,28 @@
-//! `corank-tcp-client check ECHO ORDERS`: tests the network of the operating system in a machine
-//! whose program `echo-server` is reached at these two addresses. Prints a line for each test, and
-//! ends with 1 if one fails.
+//! Clients of the operating system's TCP servers: tests, measurements and single loads.
 //!
-//! `corank-tcp-client left SERVER`: the same for a machine that ends as soon as it has written to
-//! the connections that it has taken there.
+//! `corank-tcp-client check ECHO ORDERS` tests the network of the operating system in a machine
+//! with the program `echo-server`, which is reached at these two addresses. It prints a line for
+//! each test, and ends with 1 if one fails.
 //!
-//! `corank-tcp-client serves MODEL=SERVER...`: tests the machine's program `tcp-server`, whose
-//! models are reached at these addresses. Prints a line for each test, and ends with 1 if one
-//! fails.
+//! `corank-tcp-client left SERVER` does the same for a machine that ends as soon as it has written
+//! to the connections that it has taken there.
 //!
-//! `corank-tcp-client models|priority [--quick] [--part I/N] HARTS MODEL=SERVER...`: measures the
-//! machine's program `tcp-server`, whose models are reached at these addresses, and prints a row
-//! for each result. Of `models` the `I`th of `N` parts, from 1 on, if that is asked for.
+//! `corank-tcp-client serves MODEL=SERVER...` tests the machine's program `tcp-server`. The
+//! server's models are reached at these addresses. The client prints a line for each test, and ends
+//! with 1 if one fails.
 //!
-//! `corank-tcp-client fill HARTS MEMORY MODEL=SERVER...`: opens as many connections as each of
-//! these models takes, and prints how many that are.
+//! `corank-tcp-client models|priority [--quick] [--part I/N] HARTS MODEL=SERVER...` measures the
+//! machine's program `tcp-server`, and prints a row for each result. The server's models are
+//! reached at these addresses. If asked for, it measures the `I`th of `N` parts of `models`, from
+//! 1 on.
 //!
-//! `corank-tcp-client load CONNECTIONS ROWS MILLISECONDS WINDOW SECONDS MODEL=SERVER...`: one load
-//! for each of these models in turn, to look at where the time goes: so many connections, matrices
-//! of so many rows, a request each so many milliseconds, so many requests of a connection under way
-//! at once, for so many seconds.
+//! `corank-tcp-client fill HARTS MEMORY MODEL=SERVER...` opens as many connections as each of these
+//! models takes, and prints how many that are.
+//!
+//! `corank-tcp-client load CONNECTIONS ROWS MILLISECONDS WINDOW SECONDS MODEL=SERVER...` runs one
+//! load for each of these models in turn, to examine where the time goes. The arguments are the
+//! number of connections, the rows of the matrices, the milliseconds from one request to the next,
+//! the requests of a connection under way at once, and the seconds that it lasts.
 //!
 //! Every byte that comes back is compared. Nothing waits for a time to pass; a test that hangs is
 //! ended by the time limits of its sockets.
@@ -51,9 +54,11 @@ fn main() -> ExitCode {
     corank_clients::main(run)
 }
 
-/// Leaves the processors of this computer to the machine, whenever that can use them: where it is
-/// asked how long the most urgent requests wait, those that make the load are not to take a
-/// processor from it. Not where it is asked how many requests it can take: then too few would come.
+/// Leaves the processors of this computer to the machine, whenever it can use them.
+///
+/// This is for measurements of how long the most urgent requests wait: the connections that make
+/// the load are not to take a processor from the machine. It is not for measurements of how many
+/// requests the machine can take, because then too few would come.
 fn give_way() -> Result<()> {
     const LEAST_FAVOURED: i32 = 19;
     rustix::process::nice(LEAST_FAVOURED).context("Linux does not let this client give way")?;

@@ -1,4 +1,4 @@
-//! Which loads are run, and what is printed of them.
+//! The loads that are run, and what is printed of them.
 
 use crate::dialogue::{Kind, Until};
 use crate::load::{self, DEFAULT_LEVEL, Group, Open};
@@ -8,19 +8,19 @@ use std::net::SocketAddrV4;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What the command line says.
+/// Settings from the command line.
 pub(crate) struct Settings {
     /// Harts of the machine, for the rows.
     pub(crate) harts: u32,
     pub(crate) quick: bool,
     /// Memory of the machine, for the rows.
     pub(crate) memory: String,
-    /// The models, and where they are reached.
+    /// The models, and the addresses at which they are reached.
     pub(crate) servers: Vec<(String, SocketAddrV4)>,
 }
 
 impl Settings {
-    /// The models, beginning with another one each turn.
+    /// Returns the models, beginning with another one each turn.
     fn in_turn(&self, turn: usize) -> impl Iterator<Item = &(String, SocketAddrV4)> {
         let count = self.servers.len();
         self.servers
@@ -31,17 +31,19 @@ impl Settings {
     }
 }
 
-/// How requests follow each other.
+/// Pace at which requests follow each other.
 struct Pace {
-    /// From one request of a connection to the next, in milliseconds.
+    /// Time from one request of a connection to the next, in milliseconds.
     period: u64,
     /// Requests of a connection that are under way at once.
     window: usize,
 }
 
-/// As in COPS, section 5.1; the next request with each answer, so that the round trip is what is
-/// measured; and more under way than the message buffers of the server hold, so that no task of it
-/// ever waits for the network between.
+/// The paces of the measurements.
+///
+/// The first is that of COPS, section 5.1. In the second the next request follows each answer, so
+/// that the round trip is measured. In the third more requests are under way than the message
+/// buffers of the server hold, so that no task of the server ever waits for the network between.
 const PACES: [Pace; 3] = [
     Pace {
         period: 100,
@@ -57,10 +59,10 @@ const PACES: [Pace; 3] = [
     },
 ];
 
-/// One of so many parts of a long measurement, each of which takes about as long.
+/// One of several parts of a long measurement, each of which takes about as long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// From 0 on.
+    /// Number of the part, from 0 on.
     number: usize,
     count: usize,
 }
@@ -71,7 +73,7 @@ impl Part {
         count: 1,
     };
 
-    /// What this part has of all.
+    /// Returns the share of `all` that belongs to this part.
     fn of<T>(self, all: &[T]) -> &[T] {
         let at = |number| all.len() * number / self.count;
         &all[at(self.number)..at(self.number + 1)]
@@ -92,22 +94,24 @@ impl FromStr for Part {
     }
 }
 
-/// Stretches of time in which one server is measured before the next one has its turn, of a load
+/// Slices of time in which one server is measured before the next one has its turn, of a load
 /// without a period.
 const SLICES: u32 = 4;
-/// What goes before the first of them, and is not measured.
+/// Time before the first of them, which is not measured.
 const WARM_UP: Duration = Duration::from_millis(100);
 
-/// One time that all points of a pace are measured.
+/// One run, in which all points of a pace are measured.
 struct Run {
-    /// From 0 on.
+    /// Number of the run, from 0 on.
     number: u32,
     pace: &'static Pace,
-    /// How long each load is kept up.
+    /// Time for which each load is kept up.
     duration: Duration,
 }
 
-/// All runs of `models`. A whole one measures thrice what is compared; where there is a period, the
+/// Returns all runs of `models`.
+///
+/// A whole one measures each thing that is compared three times. Where there is a period, the
 /// server has time for all that it is asked, and what is measured are latencies.
 fn runs(quick: bool) -> Vec<Run> {
     let runs = |pace: &'static Pace| {
@@ -124,7 +128,9 @@ fn runs(quick: bool) -> Vec<Run> {
     PACES.iter().flat_map(runs).collect()
 }
 
-/// COPS, section 5.1. What is compared is measured in turn, and each time another one begins.
+/// Measures the loads of COPS, section 5.1.
+///
+/// The models that are compared are measured in turn, and each time another one begins.
 pub(crate) fn models(settings: &Settings, part: Part) -> Result<()> {
     let (connections, matrices): (&[usize], &[u16]) = if settings.quick {
         (&[1, 8, 64], &[1, 20])
@@ -154,9 +160,10 @@ pub(crate) fn models(settings: &Settings, part: Part) -> Result<()> {
     Ok(())
 }
 
-/// The order of so many in one of their turns. In as many turns as they are, each is once in every
-/// place and, if their number is even, once right behind every other one (the Latin square of
-/// Williams, 1949).
+/// Returns the order of `count` items in one of their turns.
+///
+/// In as many turns as there are items, each is once in every place and, if their number is even,
+/// once right behind every other one (the Latin square of Williams, 1949).
 fn order(count: usize, turn: usize) -> impl Iterator<Item = usize> {
     // 0, 1, n - 1, 2, n - 2, …
     let first = move |place: usize| {
@@ -169,8 +176,10 @@ fn order(count: usize, turn: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |place| (first(place) + turn) % count)
 }
 
-/// Measures servers that each have connections of these kinds: in slices, by turns. So other work
-/// of the computer, and caches that the server before has filled, affect all of them alike.
+/// Measures servers that each have connections of these kinds: in slices, by turns.
+///
+/// So other work of the computer, and caches that the server before has filled, affect all of them
+/// alike.
 fn by_turns(
     servers: &[&(String, SocketAddrV4)],
     kinds: &[Kind],
@@ -194,9 +203,10 @@ fn by_turns(
     groups.into_iter().map(end).collect()
 }
 
-/// Runs a load on each server without measuring it. The machine's processor is emulated, and code
-/// is translated when it first runs. The first measured server would pay for the code that all
-/// share.
+/// Runs a load on each server without measuring it.
+///
+/// The machine's processor is emulated, and code is translated when it first runs. The first
+/// measured server would pay for the code that all share.
 fn warm_up(settings: &Settings) -> Result<()> {
     for (_, server) in &settings.servers {
         let kinds = [Kind::new(DEFAULT_LEVEL, 0, 16); 8];
@@ -211,13 +221,13 @@ fn warm_up(settings: &Settings) -> Result<()> {
 pub(crate) struct One {
     pub(crate) connections: usize,
     pub(crate) rows: u16,
-    /// In milliseconds.
+    /// Period in milliseconds.
     pub(crate) period: u64,
     pub(crate) window: usize,
     pub(crate) seconds: u64,
 }
 
-/// One load for each of the servers.
+/// Runs one load for each of the servers.
 pub(crate) fn one(load: &One, servers: &[(String, SocketAddrV4)]) -> Result<()> {
     let kinds = vec![Kind::new(DEFAULT_LEVEL, load.period, load.window); load.connections];
     for (model, server) in servers {
@@ -229,7 +239,7 @@ pub(crate) fn one(load: &One, servers: &[(String, SocketAddrV4)]) -> Result<()> 
     Ok(())
 }
 
-/// Measures one server for so many seconds on end.
+/// Measures one server for this many seconds on end.
 fn at_once(server: SocketAddrV4, kinds: &[Kind], rows: u16, seconds: u64) -> Result<Outcome> {
     let duration = Duration::from_secs(seconds);
     let mut group = Group::open(server, kinds, rows)?;
@@ -238,23 +248,25 @@ fn at_once(server: SocketAddrV4, kinds: &[Kind], rows: u16, seconds: u64) -> Res
     Ok(outcome.with_end(group.end()?))
 }
 
-/// COPS, section 5.2: 128 connections, 16 of each of 8 levels, a request each 50 ms. Beside that,
-/// the connections of level 0 alone; all, with those of the other levels asking without a pause;
-/// and the same with all at one level.
+/// Measures the loads of COPS, section 5.2: 128 connections, 16 of each of 8 levels, a request each
+/// 50 ms.
+///
+/// Three more loads are the connections of level 0 alone, all with those of the other levels asking
+/// without a pause, and the same with all at one level.
 pub(crate) fn priorities(settings: &Settings) -> Result<()> {
     const LEVELS: u8 = 8;
     const EACH: usize = 16;
     const PERIOD: u64 = 50;
     let (seconds, runs) = if settings.quick { (2, 1) } else { (4, 3) };
-    // The paced ones stay so: what is asked is how they fare beside those that take all that they
-    // can get.
+    // The paced ones stay so, because the question is how they fare beside those that take all that
+    // they can get.
     let load = |level: fn(u8) -> u8, pace: fn(u8) -> (u64, usize)| -> Vec<Kind> {
         let kind = |own: u8| {
             let (period, window) = pace(own);
             Kind::new(level(own), period, window)
         };
-        // In turn: connections begin one behind the other, spread over the period, and so those of
-        // each level are, as if they were alone.
+        // In turn, because connections begin one behind the other, spread over the period. So those
+        // of each level are spread too, as if they were alone.
         (0..EACH).flat_map(|_| (0..LEVELS).map(kind)).collect()
     };
     // Two requests under way: one is there while the other is answered.
@@ -285,12 +297,13 @@ pub(crate) fn priorities(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// How many connections one server takes before one is refused or not answered; and what each of
-/// them takes, of all memory and in futures. The machine is a fresh one: what was in use before
-/// would be used again.
+/// Measures how many connections one server takes before one is refused or not answered.
+///
+/// It also measures what each of them takes, of all memory and in futures. The machine is a fresh
+/// one, because what was in use before would be used again.
 pub(crate) fn fill(settings: &Settings) -> Result<()> {
-    /// From here to there memory and kernel coroutines are counted: what a server needs but once is
-    /// there by then.
+    /// From here to there memory and kernel coroutines are counted. What a server needs only once
+    /// exists by then.
     const COUNTED: (usize, usize) = (100, 200);
     const MOST: usize = 4000;
     const LIMIT: Duration = Duration::from_secs(3);

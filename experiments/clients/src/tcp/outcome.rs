@@ -1,27 +1,28 @@
-//! What came of a measurement, and the rows that are printed of it.
+//! Results of a measurement, and the rows that are printed of it.
 
 use crate::dialogue::{Answers, QUARTERS};
 use std::time::Duration;
 
-/// Of latencies, those that are kept beside the mean and the deviation, in percent: enough to draw
-/// how they are distributed.
+/// Quantiles of latencies that are kept beside the mean and the deviation, in percent.
+///
+/// They are enough to draw how the latencies are distributed.
 const QUANTILES: [f64; 15] = [
     1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.9, 100.0,
 ];
 
-/// What came of one server's connections.
+/// Results of one server's connections.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// How long requests were sent in each slice.
+    /// Time for which requests were sent in each slice.
     slice: Duration,
-    /// What came of each connection, slice by slice.
+    /// Answers of each connection, slice by slice.
     slices: Vec<Vec<Answers>>,
-    /// What came before and after the slices: of it only what went wrong counts.
+    /// Answers before and after the slices, of which only errors count.
     beside: Vec<Answers>,
 }
 
 impl Outcome {
-    /// Of connections that had these answers before they were measured.
+    /// Creates the outcome of connections that had these answers before they were measured.
     pub(crate) fn new(slice: Duration, before: Vec<Answers>) -> Self {
         Self {
             slice,
@@ -41,7 +42,7 @@ impl Outcome {
         self
     }
 
-    /// What came of the connections of one level.
+    /// Returns the outcome of the connections of one level.
     pub(crate) fn of_level(&self, level: u8) -> Self {
         let own = |answers: &Vec<Answers>| {
             let own = answers.iter().filter(|answers| answers.level == level);
@@ -58,7 +59,7 @@ impl Outcome {
         self.slices.iter().flatten()
     }
 
-    /// Requests per second: the median of the slices.
+    /// Returns requests per second: the median of the slices.
     fn throughput(&self) -> f64 {
         let mut counts: Vec<u64> = (self.slices.iter())
             .map(|slice| slice.iter().map(Answers::in_time).sum())
@@ -69,8 +70,8 @@ impl Outcome {
         (low + high) as f64 / 2.0 / self.slice.as_secs_f64()
     }
 
-    /// Answers that are wrong, and requests without an answer, those at the edges of what was
-    /// measured as well.
+    /// Returns the answers that are wrong and the requests without an answer, including those at
+    /// the edges of what was measured.
     pub(crate) fn faults(&self) -> (u64, u64) {
         let all = || self.measured().chain(&self.beside);
         (
@@ -79,7 +80,7 @@ impl Outcome {
         )
     }
 
-    /// In how many quarters of the measured time no answer came.
+    /// Returns in how many quarters of the measured time no answer came.
     fn empty_quarters(&self) -> usize {
         let is_empty = |quarter: &usize| {
             self.measured()
@@ -88,7 +89,9 @@ impl Outcome {
         (0..QUARTERS).filter(is_empty).count()
     }
 
-    /// Prints a row for each result. `point` says of what, as the members of a JSON object.
+    /// Prints a row for each result.
+    ///
+    /// `point` says which point it is of, as the members of a JSON object.
     pub(crate) fn show(&self, point: &str) {
         row(point, "throughput", "requests/s", self.throughput());
         let late: u64 = self.measured().map(|answers| answers.late).sum();
@@ -104,7 +107,7 @@ impl Outcome {
         self.show_spread(point, "wire-", |answers| &answers.wire_latencies);
     }
 
-    /// The same, and how the latencies are distributed, and whether answers came all the time.
+    /// Prints the same, how the latencies are distributed, and whether answers came all the time.
     pub(crate) fn show_in_detail(&self, point: &str) {
         self.show(point);
         let empty = self.empty_quarters() as f64;
@@ -132,7 +135,7 @@ impl Outcome {
         }
     }
 
-    /// In ascending order.
+    /// Returns the latencies that `of` selects, in ascending order.
     fn milliseconds(&self, of: fn(&Answers) -> &[Duration]) -> Vec<f64> {
         let latencies = self.measured().flat_map(of);
         let mut latencies: Vec<f64> = latencies
@@ -148,18 +151,18 @@ pub(crate) fn row(point: &str, metric: &str, unit: &str, value: f64) {
     println!(r#"@row {{{point},"metric":"{metric}","unit":"{unit}","value":{value}}}"#);
 }
 
-/// Of latencies.
+/// Statistics of latencies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Statistics {
     mean: f64,
     p50: f64,
     p99: f64,
-    /// The standard deviation: what the results call jitter.
+    /// The standard deviation, which the results call jitter.
     deviation: f64,
 }
 
 impl Statistics {
-    /// Of values in ascending order; `None` of none.
+    /// Returns the statistics of values in ascending order; `None` if there are none.
     fn of(sorted: &[f64]) -> Option<Self> {
         let (p50, p99) = (quantile(sorted, 0.5)?, quantile(sorted, 0.99)?);
         let count = sorted.len() as f64;
@@ -178,8 +181,9 @@ impl Statistics {
     }
 }
 
-/// The smallest of the ascending values that this share of them, above 0, does not exceed; `None`
-/// of none.
+/// Returns the smallest of the ascending values that this share of them, above 0, does not exceed.
+///
+/// Returns `None` if there are no values.
 fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied()

@@ -1,8 +1,10 @@
-//! What is asked, and what the answers should be: made before the time counts. Every answer is
-//! compared with all bytes of the right one.
+//! Requests, and the answers that they should get, made before the time counts.
+//!
+//! Every answer is compared with all bytes of the right one.
 
-/// Requests of a connection that follow each other have different matrices; after so many they come
-/// again. The number differs for ever.
+/// Number of matrices: requests of a connection that follow each other have different ones.
+///
+/// After this many requests the matrices come again. The request's number always differs.
 const MATRICES: u64 = 64;
 
 /// Matrices of one size, and their squares.
@@ -14,7 +16,7 @@ pub(crate) struct Problems {
 }
 
 impl Problems {
-    /// Those with so many rows.
+    /// Creates matrices with this many rows, and their squares.
     pub(crate) fn new(rows: u16) -> Self {
         let side = usize::from(rows);
         let bytes = |values: &[u32]| {
@@ -40,7 +42,7 @@ impl Problems {
         self.rows
     }
 
-    /// Bytes of a request, and of an answer.
+    /// Returns the bytes of a request, and of an answer.
     pub(crate) fn message(&self) -> usize {
         8 + self.pairs[0].0.len()
     }
@@ -55,7 +57,7 @@ impl Problems {
         bytes.extend(&self.pair(number).0);
     }
 
-    /// Whether this is the answer to the request with this number.
+    /// Tests whether this is the answer to the request with this number.
     pub(crate) fn is_answer(&self, number: u64, bytes: &[u8]) -> bool {
         bytes.split_at_checked(8).is_some_and(|(first, square)| {
             first == number.to_le_bytes() && square == self.pair(number).1

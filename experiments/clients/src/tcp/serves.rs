@@ -1,5 +1,6 @@
-//! Tests of the machine's program `tcp-server`, in each of its models: the same requests as in the
-//! experiments, but a fixed number of them.
+//! Tests of the machine's program `tcp-server`, in each of its models.
+//!
+//! The requests are those of the experiments, but a fixed number of them.
 
 use crate::dialogue::{Answers, Kind, Until};
 use crate::load::{self, Group, Open};
@@ -8,21 +9,22 @@ use corank_clients::Tests;
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
-/// Connections, one on each of so many levels.
+/// Connections, one on each of this many levels.
 const CONNECTIONS: u8 = 8;
-/// Rows of a matrix: those of the experiments, and such as the server's product is not made for.
+/// Rows of a matrix: those of the experiments, and others for which the server's product is not
+/// made.
 const ROWS: [u16; 5] = [1, 2, 7, 15, 20];
 /// Requests of a connection.
 const REQUESTS: u64 = 100;
-/// Of them under way at once: more than the server's message buffers hold.
+/// Requests under way at once: more than the server's message buffers hold.
 const WINDOW: usize = 16;
 /// Bytes of a connection's futures, kernel and process together: those of the COPS data, 176 and
 /// 264 (docs/papers.md).
 const FUTURES: u64 = 440;
-/// How the names of the models begin in which coroutines (`C`) serve calls in the kernel (`K`) and
-/// run in the process (`U`).
+/// Beginning of the names of the models in which coroutines (`C`) serve calls in the kernel (`K`)
+/// and run in the process (`U`).
 const COROUTINES: &str = "KCUC";
-/// Nothing that works takes so long.
+/// Time limit of a read or write: longer than anything that works takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs all tests, and then lets the servers end.
@@ -41,7 +43,8 @@ pub(crate) fn run(servers: &[(String, SocketAddrV4)]) -> Result<bool> {
     Ok(tests.end())
 }
 
-/// Every request has its answer and every answer its request, to the end of the connection.
+/// Tests that every request has its answer and every answer its request, to the end of the
+/// connection.
 fn answers(server: SocketAddrV4, rows: u16) -> Result<()> {
     let kinds: Vec<Kind> = (0..CONNECTIONS)
         .map(|level| Kind::new(level, 0, WINDOW))
@@ -67,8 +70,8 @@ fn answers(server: SocketAddrV4, rows: u16) -> Result<()> {
     Ok(())
 }
 
-/// Connections that wait are what their tasks' futures are, and a read that waits in the kernel
-/// without a coroutine.
+/// Tests that connections that wait need only their tasks' futures, and a read that waits in the
+/// kernel without a coroutine.
 fn futures(server: SocketAddrV4) -> Result<()> {
     let mut open = Open::new();
     let mut another = || ensure_open(&mut open, server);

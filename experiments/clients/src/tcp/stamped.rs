@@ -2,8 +2,8 @@
 //!
 //! The client shares its computer with the machine. When both have much to do, an answer that has
 //! come waits until the client's thread has a processor, for as long as Linux lets others run. That
-//! is no property of the server: with the time at which the last piece of the answer came from the
-//! network, both are known.
+//! is no property of the server. The time at which the last piece of the answer came from the
+//! network makes both known.
 
 use anyhow::{Context, Result, ensure};
 use nix::cmsg_space;
@@ -20,16 +20,17 @@ use std::time::{Duration, SystemTime};
 pub(crate) struct Room(Vec<u8>);
 
 impl Room {
-    /// Makes Linux tell the time of what comes on `stream` from now on.
+    /// Makes Linux report the time of what comes on `stream` from now on.
     pub(crate) fn new(stream: &TcpStream) -> Result<Self> {
         setsockopt(stream, sockopt::ReceiveTimestampns, &true)
             .context("Linux does not tell when something has come")?;
         Ok(Self(cmsg_space!(TimeSpec)))
     }
 
-    /// Waits until something has come and reads as much of it as fits. Returns how many bytes, and
-    /// when the last of them came; `None` if Linux did not say, as for the first ones of a
-    /// connection.
+    /// Waits until something has come and reads as much of it as fits.
+    ///
+    /// Returns how many bytes came, and when the last of them came. The time is `None` if Linux did
+    /// not say, as for the first ones of a connection.
     ///
     /// # Errors
     /// When the connection has ended or was broken off.
@@ -69,7 +70,7 @@ mod tests {
     use std::net::{Ipv4Addr, TcpListener};
     use std::time::Instant;
 
-    /// Nothing that works takes so long.
+    /// Time limit: longer than anything that works takes.
     const LIMIT: Duration = Duration::from_secs(60);
 
     #[test]
@@ -86,8 +87,8 @@ mod tests {
             assert_eq!(&buffer[..count], b"abcd");
             came.inspect(|came| assert!((before..=SystemTime::now()).contains(came)))
         };
-        // Linux begins to stamp some time after the first request for it: one exchange is the first
-        // with a stamp.
+        // Linux begins to stamp some time after the first request for it, so one exchange is the
+        // first with a stamp.
         let start = Instant::now();
         while exchange().is_none() {
             assert!(start.elapsed() < LIMIT, "Linux takes no times");

@@ -1,4 +1,4 @@
-//! No scheduler at all: boxed futures in an array, polled one after the other. The floor.
+//! No scheduler at all: boxed futures in an array, polled one after another. The lower bound.
 
 use std::future::Future;
 use std::pin::Pin;

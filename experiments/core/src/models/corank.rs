@@ -11,7 +11,7 @@ use crate::ring::Ring;
 
 pub(crate) struct Corank;
 
-/// Neighbours are on different levels: the worst case for the caches.
+/// Returns a task's level; neighbours are on different levels, the worst case for the caches.
 fn level(number: usize, levels: usize) -> Priority {
     Priority::new((number % levels * (LEVELS / levels)) as u8).expect("below 64")
 }
@@ -91,7 +91,7 @@ impl Model for Corank {
         let start = Instant::now();
         for round in 1..=rounds {
             for (number, id) in ids.iter().enumerate() {
-                // Each goes to the next of the levels in use, or to and fro between two.
+                // Each coroutine goes to the next of the levels in use, or to and fro between two.
                 let step = LEVELS / levels.max(2);
                 let to = (number % levels * (LEVELS / levels) + round * step) % LEVELS;
                 executor.reprioritize(*id, Priority::new(to as u8).expect("below 64"));

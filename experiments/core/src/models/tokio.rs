@@ -62,7 +62,7 @@ impl Model for Tokio {
         let handles: Vec<_> = (0..n)
             .map(|place| local.spawn_local(ring.clone().sit(place)))
             .collect();
-        // All sit down before the token starts.
+        // All tasks wait before the token starts.
         local.block_on(&runtime, yield_now());
         let start = Instant::now();
         ring.start();

@@ -57,7 +57,7 @@ const ALGORITHMS: [&str; 6] = [
     "cnn",
 ];
 
-/// One table per algorithm: a line per point, a column per model.
+/// Returns one table per algorithm, with a line per point and a column per model.
 pub(crate) fn tables(document: &Document) -> Vec<Table> {
     let results = Results::of(document);
     let points = results.points();
@@ -184,8 +184,8 @@ mod tests {
         (document.settings).insert("left-out".into(), json!(["the largest size"]));
         let words: Vec<&str> = verdicts(&document).iter().map(Verdict::word).collect();
         let mut expected = ["not measured"; 11];
-        // The worst that was seen is missed, and the best that was seen is met, whatever else there
-        // is.
+        // The worst result that was seen is missed, and the best that was seen is met, whatever
+        // else there is.
         expected[6] = "MISSED";
         expected[7] = "met";
         assert_eq!(words, expected);

@@ -1,4 +1,4 @@
-//! Experiment `gateway`: sensors' measurements judged one after the other and interleaved, from
+//! Experiment `gateway`: sensors' measurements judged one after another and interleaved, from
 //! emptied caches.
 
 use crate::chart::{Axis, Chart, Dot, Series};
@@ -29,10 +29,10 @@ const ABOUT: &str = "S sensors have sent M measurements of F bins each, which th
 const SEQUENTIAL: &str = "sequential";
 const COROUTINE: &str = "coroutine";
 const TIME: &str = "time";
-/// What gains are judged by: what others on the machine do costs none of it.
+/// Metric by which gains are judged; what other programs on the machine do costs none of it.
 const PROCESSOR_TIME: &str = "cpu-time";
 
-/// A chart has as many marks.
+/// The models that the curves show: more in one chart would be hard to tell apart.
 const IN_CURVES: usize = 5;
 
 /// All that a row depends on beside model and metric.
@@ -74,13 +74,13 @@ struct Pair {
 }
 
 impl Pair {
-    /// How many times as fast, or as frugal, the coroutines are.
+    /// Returns how many times as fast, or as frugal, the coroutines are.
     fn gain(&self) -> f64 {
         self.sequential.median / self.coroutine.median
     }
 }
 
-/// All points at which a metric was measured, in the order in which they came.
+/// Returns all points at which a metric was measured, in the order in which they came.
 fn pairs(document: &Document, metric: &str) -> Vec<Pair> {
     let of = |model: &'static str| {
         let rows = document.rows.iter();
@@ -99,7 +99,7 @@ fn pairs(document: &Document, metric: &str) -> Vec<Pair> {
         .collect()
 }
 
-/// The accuracy, and a line for each point.
+/// Returns the accuracy, and a line for each point.
 pub(crate) fn tables(document: &Document) -> Vec<Table> {
     let mut accuracy = Table::new(
         "Spectra that the training has not seen, judged rightly",
@@ -167,8 +167,10 @@ fn percent(share: f64) -> String {
     format!("{:.2} %", 100.0 * share)
 }
 
-/// For each layout and compiler: the gain over the number of bins (the thesis's figure 5.9), and
-/// over measurements and bins.
+/// Draws the gain for each layout and compiler.
+///
+/// One figure is over the number of bins (the thesis's figure 5.9), and one over measurements and
+/// bins.
 pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     let pairs = pairs(document, PROCESSOR_TIME);
     let mut families: Vec<(String, String)> = Vec::new();
@@ -237,7 +239,7 @@ fn curves(family: &str, pairs: &[&Pair]) -> Result<String> {
     .to_svg()
 }
 
-/// Lines are measurements, columns bins, at the largest number of sensors.
+/// Draws a heat map: lines are measurements, columns bins, at the largest number of sensors.
 fn map(family: &str, pairs: &[&Pair]) -> String {
     let sensors = values(pairs, |at| at.sensors).pop().unwrap_or_default();
     let features = values(pairs, |at| at.features);
@@ -268,7 +270,7 @@ fn map(family: &str, pairs: &[&Pair]) -> String {
     .to_svg()
 }
 
-/// Which values a parameter has, ascending.
+/// Returns the values of a parameter, ascending.
 fn values(pairs: &[&Pair], of: impl Fn(&Point) -> f64) -> Vec<f64> {
     let mut values: Vec<f64> = pairs.iter().map(|pair| of(&pair.at)).collect();
     values.sort_by(f64::total_cmp);
@@ -279,10 +281,10 @@ fn values(pairs: &[&Pair], of: impl Fn(&Point) -> f64) -> Vec<f64> {
 /// The page about the gateway.
 pub(crate) const PAGE: &str = "docs/gateway.md";
 
-/// Whether a line of its table is about a point.
+/// Test whether a line of the page's table is about a point.
 type Wanted<'a> = &'a dyn Fn(&Point) -> bool;
 
-/// What that page says of the results.
+/// Returns what that page says of the results.
 pub(crate) fn passages(document: &Document) -> Result<Vec<Passage>> {
     let mut table = Table::new(
         "Times as fast as sequential, processor time, over all points",
@@ -324,7 +326,7 @@ pub(crate) fn passages(document: &Document) -> Result<Vec<Passage>> {
     }])
 }
 
-/// The targets of `gateway`: ratios of the coroutines' medians to the sequential ones.
+/// Returns the targets of `gateway`: ratios of the coroutines' medians to the sequential ones.
 pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     let verdict = |claim: &str, limit: f64, found: Option<Pair>| Verdict {
         claim: claim.to_string(),

@@ -17,7 +17,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ..Experiment::PLAIN
 };
 
-/// What the report says of it.
+/// Text of the report about the experiment.
 const ABOUT: &str = "Several processes have coroutines at levels that interleave, and more work than they can do at once. An inversion lasts while \
      a coroutine is ready that is more urgent than one that runs, unless its own process runs something as urgent. Relaxed: the \
      kernel decides at its clock ticks and entries; strict: each executor also compares before every poll. On one hart the machine counts \
@@ -29,15 +29,15 @@ const STRICT: &str = "strict";
 
 /// Instructions that the strict comparison may add to a poll.
 const CHECK: f64 = 6.0;
-/// By what a process that forges its bitmap may lengthen the latency of levels that it was not
-/// granted.
+/// Factor by which a process that forges its bitmap may lengthen the latency of levels that it was
+/// not granted.
 const FORGER: f64 = 1.2;
 
 fn rows<'a>(document: &'a Document, metric: &'a str) -> impl Iterator<Item = &'a Row> {
     (document.rows.iter()).filter(move |row| row.metric == metric)
 }
 
-/// The largest median, and where it was measured.
+/// Returns the largest median, and where it was measured.
 fn largest<'a>(rows: impl Iterator<Item = &'a Row>, place: &str) -> (Option<f64>, String) {
     let worst = rows.max_by(|one, other| one.median.total_cmp(&other.median));
     let at = worst.map(|row| {
@@ -47,7 +47,7 @@ fn largest<'a>(rows: impl Iterator<Item = &'a Row>, place: &str) -> (Option<f64>
     (worst.map(|row| row.median), at.unwrap_or_default())
 }
 
-/// The targets of strict global priority and of the grants.
+/// Returns the targets of strict global priority and of the grants.
 pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     let (check, check_at) = largest(rows(document, "check-instructions"), "elsewhere");
     let strict = rows(document, "yield-calls").filter(|row| row.model == STRICT);
@@ -77,8 +77,9 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     ]
 }
 
-/// The worst ratio to the latency beside no forger, in the same machine. One that was granted all
-/// levels is believed: that is no forgery.
+/// Returns the worst ratio to the latency beside no forger, in the same machine.
+///
+/// A process that was granted all levels is believed, which is no forgery.
 fn beside_forgers(document: &Document) -> (Option<f64>, String) {
     let latency = |honest: &Row, forger: &str| {
         let mut found = rows(document, "latency").filter(|row| {
@@ -106,7 +107,7 @@ fn beside_forgers(document: &Document) -> (Option<f64>, String) {
     }
 }
 
-/// The inversions by the number of harts, or of processes where there is one hart only.
+/// Draws the inversions by the number of harts, or of processes where there is one hart only.
 pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     let mut figures = Vec::new();
     for (metric, what) in [

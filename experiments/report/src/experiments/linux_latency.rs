@@ -17,7 +17,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ..Experiment::PLAIN
 };
 
-/// What the report says of it.
+/// Text of the report about the experiment.
 const ABOUT: &str = "One worker serves requests that come by a clock, whatever it does: 99.5 % take 10 µs and 0.5 % take 5 ms, and let others run \
      every 20 µs. `load` is in percent of what the worker can do. Latency runs from when a request should have been sent to the \
      end of its work, in microseconds; of those that were not served, to the end of a take. Takes are short (60 ms, the first 10 not counted), each to a new server, and of each model's the half counts in \
@@ -28,11 +28,13 @@ const ABOUT: &str = "One worker serves requests that come by a clock, whatever i
 /// The largest latency under load, beside that without.
 const UNDER_LOAD: f64 = 1.5;
 const LOAD: f64 = 150.0;
-/// Percent of the time of the trials that count. If our threads and the client waited longer for a
-/// processor, the figures show other programs.
+/// Percent of the time of the trials that count.
+///
+/// If our threads and the client waited longer for a processor, the figures show other programs.
 const BUSY: f64 = 2.0;
 
-/// Level 0 under load beside itself without, and requests per second beside tokio's.
+/// Returns the targets: level 0 under load beside itself without, and requests per second beside
+/// tokio's.
 pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     let rows = &document.rows;
     let least = (rows.iter())
@@ -94,10 +96,10 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     latency.into_iter().chain(throughput).collect()
 }
 
-/// In the order of their colours.
+/// Models in the order of their colours.
 const MODELS: [&str; 4] = ["corank", "tokio", "async-executor", "glommio"];
 
-/// Level 0's latency by load, for each shape of load.
+/// Draws level 0's latency by load, for each shape of load.
 pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     let mut figures = Vec::new();
     for shape in ["two-class", "eight-levels"] {

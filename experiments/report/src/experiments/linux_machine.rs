@@ -17,24 +17,25 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ..Experiment::PLAIN
 };
 
-/// What the report says of it.
+/// Text of the report about the experiment.
 const ABOUT: &str = "An urgent process does 200 µs of work each millisecond beside bulk processes with 2, 4 or 8 threads, all on two \
      processors and without privileges. Latency is the time from when a job was due to its end, in microseconds. All is cut into trials of 60 ms, and of each \
      model's the half counts that lost least of both processors (`lost-kept`, `lost-dropped`: percent that none of these processes had); `latency-p99-of-all-trials` is \
      that of all. Beside that: the instructions of a yield without a domain and alone in one, for an executor of one thread and for one that workers share, as those of a runtime do.";
 
-/// The share of the latency without a domain that is left, at most.
+/// Largest share of the latency without a domain that is left.
 const LATENCY: f64 = 0.1;
-/// The share of the bulk work that is done, at least.
+/// Least share of the bulk work that is done.
 const THROUGHPUT: f64 = 0.9;
-/// Percent of both processors, in the trials that count without a domain, where no process leaves
-/// them idle: more is lost on a machine that has other things to do, and then the figures show
-/// those.
+/// Percent of both processors that may be lost, in the trials that count without a domain.
+///
+/// No process leaves the processors idle there. More is lost on a machine that has other things to
+/// do, and then the figures show those.
 const BUSY: f64 = 2.0;
-/// What a yield costs in a domain without others, compared with one without a domain, at most.
+/// Most that a yield costs in a domain without others, compared with one without a domain.
 const ALONE: f64 = 1.02;
 
-/// In the order of their colours.
+/// Models in the order of their colours.
 const MODELS: [&str; 5] = ["off", "relaxed", "strict", "nice", "cgroup"];
 
 /// Returns the cost of a domain to a process that is alone in it, with an executor that workers
@@ -61,7 +62,7 @@ fn alone(document: &Document) -> [Verdict; 2] {
     })
 }
 
-/// Ours beside nothing, for each number of bulk threads; and what it costs without others.
+/// Returns the targets: ours beside no domain, for each number of bulk threads, and its cost alone.
 pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     let mut threads: Vec<f64> = (document.rows.iter())
         .filter_map(|row| row.number("bulk"))
@@ -87,7 +88,7 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
                     "without a domain {lost:.1} % of the processors were other programs' or idle"
                 )
             });
-            // What else could be done, relaxed among them, on the same scale.
+            // The other models, with `relaxed` among them, on the same scale.
             let others = |metric: &str| -> String {
                 let said = ["relaxed", "nice", "cgroup"].iter().filter_map(|model| {
                     ratio(metric, model, "off").map(|ratio| format!("{model} {ratio:.3}"))
@@ -115,8 +116,9 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
         .collect()
 }
 
-/// The urgent process's latency and the bulk processes' work beside so many bulk threads, for each
-/// model.
+/// Draws the urgent process's latency and the bulk processes' work, for each model.
+///
+/// Both are beside a number of bulk threads.
 pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     let mut figures = Vec::new();
     for (metric, title, label, logarithmic) in [

@@ -34,7 +34,7 @@ const ABOUT_SIZE: &str = "The switching firmware of each model: two tasks that t
 const CORANK: &str = "corank";
 const FREERTOS: &str = "freertos";
 
-/// The largest median of the rows that `wanted` chooses, and where it is.
+/// Returns the largest median of the rows that `wanted` chooses, and where it is.
 fn largest(document: &Document, wanted: impl Fn(&Row) -> bool) -> (Option<f64>, String) {
     let worst = document
         .rows
@@ -47,7 +47,7 @@ fn largest(document: &Document, wanted: impl Fn(&Row) -> bool) -> (Option<f64>, 
     )
 }
 
-/// Compiler, optimisation and number of tasks of a row.
+/// Returns compiler, optimisation and number of tasks of a row.
 fn place(row: &Row) -> String {
     let mut words: Vec<String> = ["compiler", "opt"]
         .iter()
@@ -59,7 +59,7 @@ fn place(row: &Row) -> String {
     words.join(", ")
 }
 
-/// The targets of `mcu-switch`.
+/// Returns the targets of `mcu-switch`.
 pub(crate) fn switch_verdicts(document: &Document) -> Vec<Verdict> {
     let (measured, at) = largest(document, |row| row.model == CORANK);
     let of =
@@ -83,7 +83,7 @@ pub(crate) fn switch_verdicts(document: &Document) -> Vec<Verdict> {
     ]
 }
 
-/// The targets of `mcu-size`.
+/// Returns the targets of `mcu-size`.
 pub(crate) fn size_verdicts(document: &Document) -> Vec<Verdict> {
     let part = |name: &str, claim: &str, limit: f64| {
         let (measured, at) = largest(document, |row| {
@@ -146,7 +146,7 @@ pub(crate) fn size_verdicts(document: &Document) -> Vec<Verdict> {
     verdicts
 }
 
-/// The compilers and optimisations that FreeRTOS was measured with.
+/// Returns the compilers and optimisations that FreeRTOS was measured with.
 fn builds(document: &Document) -> impl Iterator<Item = (String, String)> + '_ {
     document
         .rows
@@ -173,13 +173,14 @@ fn size(document: &Document, model: &str, part: &str, compiler: &str, opt: &str)
         .map(|row| row.median)
 }
 
-/// What an exception costs in cycles, which no count of instructions shows: FreeRTOS enters and
-/// leaves one per switch, coroutines none.
+/// Returns the cost of an exception in cycles, which no count of instructions shows.
+///
+/// FreeRTOS enters and leaves one per switch, coroutines none.
 ///
 /// Entry: at most 12 cycles from an interrupt to the first instruction of its handler, with memory
 /// without wait states (Arm Cortex-M4 Technical Reference Manual, DDI 0439B, section 3.9.1). Exit:
-/// that section of issue B says twelve as well; Arm's article 103489845 of 4 April 2019, "What is
-/// the true interrupt latency of Cortex-M3 and Cortex-M4 for interrupt entry and exit?", says ten,
+/// that section of issue B says twelve too. Arm's article 103489845 of 4 April 2019, "What is the
+/// true interrupt latency of Cortex-M3 and Cortex-M4 for interrupt entry and exit?", says ten,
 /// which favours FreeRTOS and is taken here. According to the same article a floating-point unit
 /// may add up to 17 cycles to each; none are counted here.
 pub(crate) fn exception_model() -> Table {

@@ -30,13 +30,13 @@ const MODELS: [&str; 5] = [
     "futures-unordered",
     "bare-poll",
 ];
-/// Ours among them.
+/// Our model among them.
 const OURS: &str = "corank";
 /// The number of tasks at which the models are compared.
 const USUAL: f64 = 4000.0;
-/// Between these numbers of tasks the time of an operation must be flat.
+/// Numbers of tasks between which the time of an operation must be flat.
 const FLAT: std::ops::RangeInclusive<f64> = 100.0..=100_000.0;
-/// An operation is flat if its slowest point takes at most so many times as long as its fastest.
+/// Largest ratio of an operation's slowest point to its fastest for which the operation is flat.
 const FLATNESS: f64 = 2.0;
 
 fn rows<'a>(document: &'a Document, operation: &'a str) -> impl Iterator<Item = &'a Row> {
@@ -46,7 +46,7 @@ fn rows<'a>(document: &'a Document, operation: &'a str) -> impl Iterator<Item = 
         .filter(move |row| row.text("op") == Some(operation))
 }
 
-/// The operations, in the order in which they were measured.
+/// Returns the operations, in the order in which they were measured.
 fn operations(document: &Document) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for row in &document.rows {
@@ -58,7 +58,7 @@ fn operations(document: &Document) -> Vec<String> {
     found
 }
 
-/// One table per operation: a line per number of tasks and levels, a column per model.
+/// Returns one table per operation: a line per number of tasks and levels, a column per model.
 pub(crate) fn tables(document: &Document) -> Vec<Table> {
     operations(document)
         .iter()
@@ -102,8 +102,9 @@ fn operation_table(document: &Document, operation: &str) -> Table {
     table
 }
 
-/// Time per operation against the number of tasks, one level in use; one figure, with its name, per
-/// operation with more than one point.
+/// Draws time per operation against the number of tasks, one level in use.
+///
+/// There is one figure, with its name, per operation with more than one point.
 pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     let mut figures = Vec::new();
     for operation in operations(document) {
@@ -142,7 +143,7 @@ pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     Ok(figures)
 }
 
-/// The targets of the scheduler alone.
+/// Returns the targets of the scheduler alone.
 pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     let against = |operation: &str, model: &str, limit: f64| Verdict {
         claim: format!("Scheduler alone: {operation}, corank / {model}, at {USUAL} tasks"),
@@ -164,8 +165,8 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
         }
     };
     let memory = rows(document, "memory")
-        // The table grows by 64 slots at a time: with a hundred coroutines, empty slots are what
-        // one would measure.
+        // The table grows by 64 slots at a time. With a hundred coroutines, one would measure empty
+        // slots.
         .filter(|row| row.model == OURS && row.number("n").is_some_and(|n| n >= USUAL))
         .map(|row| row.median)
         .max_by(f64::total_cmp);
@@ -185,7 +186,7 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     ]
 }
 
-/// Our time over another model's, with the usual number of tasks and one level.
+/// Returns our time over another model's, with the usual number of tasks and one level.
 fn ratio(document: &Document, operation: &str, model: &str) -> Option<f64> {
     let time = |model: &str| {
         let mut found = rows(document, operation).filter(|row| {
@@ -198,7 +199,8 @@ fn ratio(document: &Document, operation: &str, model: &str) -> Option<f64> {
     Some(time(OURS)? / time(model)?)
 }
 
-/// Our slowest point over our fastest, and where they are; `None` unless there are at least two.
+/// Returns our slowest point over our fastest, and where they are; `None` unless there are at least
+/// two.
 fn flatness(document: &Document, operation: &str) -> (Option<f64>, String) {
     let ours: Vec<&Row> = rows(document, operation)
         .filter(|row| {

@@ -85,7 +85,7 @@ fn of_comparison(comparison: &Comparison) -> Vec<Verdict> {
     verdicts
 }
 
-/// The coroutines' largest ratio to either thread model, over all sizes.
+/// Returns the target for the coroutines' largest ratio to either thread model, over all sizes.
 fn never_slower(comparison: &Comparison) -> Verdict {
     let ratios = comparison.sizes().into_iter().flat_map(|n| {
         [(THREAD_YIELD, "yielding"), (THREAD_BLOCK, "blocking")]

@@ -1,4 +1,4 @@
-//! Experiment `tcp-models`: a TCP server whose tasks are coroutines or threads, in the kernel and
+//! Experiment `tcp-models`: a TCP server with coroutines or threads as tasks, in the kernel and
 //! in the process.
 
 mod tables;
@@ -25,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ..Experiment::PLAIN
 };
 
-/// What the report says of it.
+/// Text of the report about the experiment.
 const ABOUT: &str = "Each connection has a task that receives, one that multiplies matrices and one that sends, joined by message buffers. \
      A model's name says which tasks serve calls in the kernel (K) and which run in the process (U): coroutines (C) or threads (T). The client is a Linux program, across a \
      tap device, or QEMU's own network where that is not allowed (`network` in the settings). `period`: from one request of a connection to the \
@@ -37,18 +37,18 @@ const ABOUT: &str = "Each connection has a task that receives, one that multipli
      `COPS data`: raw data of the authors of the shared scheduler, not the text of their paper, beside the same matrix, period and number of \
      harts only; `COPS draft`: a draft of theirs (docs/papers.md).";
 
-/// Ours: the kernel's coroutines serve the process's coroutines.
+/// Our model: the kernel's coroutines serve the process's coroutines.
 const OURS: &str = "KCUC";
 const THREADS: &str = "KTUT";
 const MODELS: [&str; 4] = [OURS, "KTUC", "KCUT", THREADS];
 
-/// From so many connections on, ours is to have so many times the threads' throughput.
+/// Number of connections from which on our model is to have [`TIMES`] the threads' throughput.
 const MANY: f64 = 64.0;
 const TIMES: f64 = 5.0;
 /// Bytes of futures of a connection, kernel and process together.
 const FUTURES: f64 = papers::FUTURES[0] + papers::FUTURES[1];
 
-/// The ways in which requests follow each other.
+/// The paces at which requests follow each other.
 const PACES: [Pace; 3] = [
     (0.0, 16.0, "overload"),
     (0.0, 1.0, "one request under way"),
@@ -64,7 +64,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// All that were measured.
+    /// Returns all scenes that were measured.
     fn all(document: &Document) -> impl Iterator<Item = Scene> {
         answers::values(document, "harts")
             .into_iter()
@@ -87,7 +87,7 @@ impl Scene {
         })
     }
 
-    /// Whether the published figures were measured under this load.
+    /// Tests whether the published figures were measured under this load.
     fn is_published(self) -> bool {
         let load = papers::Load {
             matrix: self.matrix,
@@ -112,7 +112,7 @@ impl Scene {
     }
 }
 
-/// The period, the window, and how tables and figures call it.
+/// The period, the window, and the name of a pace in tables and figures.
 type Pace = (f64, f64, &'static str);
 
 fn rows<'a>(
@@ -127,7 +127,7 @@ fn rows<'a>(
     })
 }
 
-/// The median at the point that differs from `row` in its model alone.
+/// Returns the median at the point that differs from `row` in its model alone.
 fn beside(document: &Document, row: &Row, model: &str) -> Option<f64> {
     let fits = |other: &&Row| {
         other.model == model && other.metric == row.metric && other.parameters == row.parameters
@@ -138,7 +138,7 @@ fn beside(document: &Document, row: &Row, model: &str) -> Option<f64> {
 fn place(row: &Row) -> String {
     let parameters = ["connections", "matrix", "harts"].into_iter();
     let known = parameters.filter_map(|name| Some((name, row.number(name)?)));
-    // One hart goes without saying.
+    // One hart is not mentioned.
     known
         .filter(|found| *found != ("harts", 1.0))
         .map(|(name, value)| format!("{name} {value}"))
@@ -146,7 +146,7 @@ fn place(row: &Row) -> String {
         .join(", ")
 }
 
-/// The largest of the values that `of` gives for our rows, and where it was found.
+/// Returns the largest of the values that `of` gives for our rows, and where it was found.
 fn worst<'a>(
     rows: impl Iterator<Item = &'a Row>,
     of: impl Fn(&Row) -> Option<f64>,
@@ -166,7 +166,7 @@ fn verdict(claim: String, limit: f64, (measured, at): (Option<f64>, String)) -> 
     }
 }
 
-/// Ours beside the others.
+/// Returns the targets of our model beside the others.
 pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     let others = |row: &Row| -> Vec<f64> {
         let others = MODELS.iter().filter(|model| **model != OURS);
@@ -187,7 +187,7 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
         );
         verdicts.push(verdict(claim, 1.0, found));
     }
-    // Where requests come slowly enough, every model answers them all: which is best then shows in
+    // Where requests come slowly enough, every model answers them all. Which is best then shows in
     // how long that takes.
     let found = worst(rows(document, "latency-mean", PACES[2]), |row| {
         Some(row.median / least(row)?)
@@ -223,8 +223,10 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     verdicts
 }
 
-/// Throughput and latency by the number of connections, for each kind of load and size of matrix;
-/// and the published figures, if their load was measured.
+/// Draws throughput and latency by the number of connections, for each kind of load and size of
+/// matrix.
+///
+/// It adds the published figures, if their load was measured.
 pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     let mut figures = Vec::new();
     for scene in Scene::all(document) {
@@ -275,7 +277,7 @@ pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     Ok(figures)
 }
 
-/// What is drawn, and how its axis is called.
+/// The metrics that are drawn, and the labels of their axes.
 const METRICS: [(&str, &str); 5] = [
     ("throughput", "requests/s"),
     ("latency-mean", "mean latency, ms"),
@@ -284,7 +286,7 @@ const METRICS: [(&str, &str); 5] = [
     ("jitter", "jitter, ms"),
 ];
 
-/// A figure over the number of connections, if there is a line to draw.
+/// Draws a figure over the number of connections, if there is a line to draw.
 fn draw(
     title: &str,
     metric: &str,

@@ -24,7 +24,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ..Experiment::PLAIN
 };
 
-/// What the report says of it.
+/// Text of the report about the experiment.
 const ABOUT: &str = "128 connections, 16 on each of 8 levels, with 20x20 matrices. `full`: a request each 50 ms; `level-0-alone`: those of level 0 \
      and no others; `overload`: level 0 goes on so, and each of the others always has two requests under way; `overload-one-level`: the same with \
      all connections on one level. `strict`: a level that never empties starves those below it. `bounded`: one pick in eight goes round the \
@@ -34,10 +34,10 @@ const ABOUT: &str = "128 connections, 16 on each of 8 levels, with 20x20 matrice
 
 /// Level 0's latency under overload, beside that without load.
 const UNDER_LOAD: f64 = 1.3;
-/// What is left of the throughput of a server whose connections are all on one level.
+/// Share that is left of the throughput of a server with all connections on one level.
 const THROUGHPUT: f64 = 0.95;
 
-/// With the bound on starvation one pick in so many goes round the levels (`RESERVED` of
+/// Number of picks of which one goes round the levels with the bound on starvation (`RESERVED` of
 /// `tcp-server`).
 const RESERVED: f64 = 8.0;
 
@@ -56,7 +56,7 @@ fn rows<'a>(
     })
 }
 
-/// The targets of priorities under overload, which are for one hart.
+/// Returns the targets of priorities under overload, which are for one hart.
 pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     let here = |row: &&Row| row.number("harts") == Some(1.0);
     let mean = |metric: &str, load: &str, level: f64| -> Option<f64> {
@@ -126,9 +126,10 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     ]
 }
 
-/// The largest value that a level's share of the throughput, if only reserved picks were left to
-/// it, has beside its throughput, over all runs of these rows, one for each level. Infinite if a
-/// level has none.
+/// Returns the largest quotient of a level's reserved throughput and its throughput.
+///
+/// The reserved throughput is what the level would have if only reserved picks were left to it. The
+/// quotient is over all runs of these rows, one for each level. It is infinite if a level has none.
 fn reserved(levels: &[&Row]) -> Option<f64> {
     let runs = levels.iter().map(|row| row.runs.len()).min()?;
     let worst = |run: usize| -> Option<f64> {
@@ -147,8 +148,8 @@ fn reserved(levels: &[&Row]) -> Option<f64> {
     (0..runs).filter_map(worst).max_by(f64::total_cmp)
 }
 
-/// Latency and throughput by level, for each load and policy; and how the latencies spread under
-/// overload.
+/// Draws latency and throughput by level, for each load and policy, and how the latencies spread
+/// under overload.
 pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     let harts = answers::values(document, "harts");
     let mut figures = Vec::new();
@@ -197,7 +198,7 @@ pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     Ok(figures)
 }
 
-/// Which share of a level's answers took at most so long, a line for each level.
+/// Draws the share of a level's answers that took at most a given time, a line for each level.
 fn distribution(
     document: &Document,
     title: &str,
@@ -251,7 +252,7 @@ fn distribution(
     Ok(Some((chart::file_name(title), chart.to_svg()?)))
 }
 
-/// A figure over the levels, if there is a line to draw.
+/// Draws a figure over the levels, if there is a line to draw.
 fn draw(
     title: &str,
     metric: &str,

@@ -1,12 +1,14 @@
 //! Fills the kernel's memory by every kind of object, in every order:
 //! `adversary-memory [SECONDS] [SEED]`.
 //!
-//! Rounds follow each other. In each, processes of a group make, keep and let go whatever the
-//! kernel makes for a program, as a pseudo-random sequence says that the seed begins: threads,
-//! rings and calls under way, completions that are never taken, files, pipes and what is in them,
-//! semaphores, sockets, connections, memory, stacks, copies of themselves. No call's failure is a
-//! surprise to them. At a round's end all of them are killed, and the kernel must have as many free
-//! frames, coroutines and processes, and as much of its heap, as before the round.
+//! Rounds follow each other. In each, the processes of a group make, keep and release whatever the
+//! kernel makes for a program. A pseudo-random sequence that begins at the seed selects the acts.
+//! Any call may fail. At a round's end all of the processes are killed. Then the kernel must have
+//! as many free frames, coroutines and processes, and as much of its heap, as before the round.
+//!
+//! The kernel makes threads, rings and calls under way, completions that are never taken, files,
+//! pipes and what is in them, semaphores, sockets, connections, memory, stacks, and copies of the
+//! processes.
 #![no_std]
 #![no_main]
 
@@ -28,13 +30,14 @@ use corank_user::{calls, net, println, process, raw};
 
 corank_user::main!(main);
 
-/// How long a round lasts, in milliseconds.
+/// Duration of a round, in milliseconds.
 const ROUND: u64 = 2000;
 /// Signal that ends a process.
 const KILL_SIGNAL: usize = 9;
-/// What the kernel's heap may have more than before a round, in bytes: tables that never shrink got
-/// as large as they will before, but for what comes in another order. An object that is lost in
-/// each round shows in some rounds all the same.
+/// Bytes of the kernel's heap that may be in use beyond those before a round.
+///
+/// Tables that never shrink reached their size before, except for effects of another order. An
+/// object that is lost in every round still shows in some rounds.
 const SLACK: u64 = 64 << 10;
 /// Entries of each worker's rings.
 const ENTRIES: u32 = 1024;
@@ -43,10 +46,11 @@ const ROOM: usize = 80 << 10;
 
 static BUFFER_ROOM: [AtomicU64; ROOM / 8] = [const { AtomicU64::new(0) }; ROOM / 8];
 
-/// A system call that can't harm this program: numbers, or pointers into [`BUFFER_ROOM`] and to
-/// what never changes.
+/// Makes a system call that can't harm this program.
+///
+/// The arguments are numbers, or pointers into [`BUFFER_ROOM`] and to what never changes.
 fn call(number: usize, arguments: [usize; 3]) -> isize {
-    // SAFETY: the kernel writes to `BUFFER_ROOM` alone, whose words are atomic.
+    // SAFETY: the kernel writes to `BUFFER_ROOM` alone, and the words of that are atomic.
     unsafe { raw::system_call(number, arguments) }
 }
 
@@ -64,7 +68,7 @@ fn main() -> i32 {
         println!("usage: adversary-memory [SECONDS] [SEED]");
         return 2;
     };
-    // This process shall need nothing more when nothing is left.
+    // This process must need no more memory when none is left.
     core::hint::black_box([0_u8; 32 << 10]);
     println!("adversary-memory: {seconds} s from seed {seed}");
     fill_with_calls();
@@ -106,8 +110,9 @@ fn is_like(before: &SystemStatus, after: &SystemStatus) -> bool {
     exact(before) == exact(after) && after.heap_used <= before.heap_used + SLACK
 }
 
-/// The kernel's numbers when nothing is on its way out any more. Sockets of processes that are gone
-/// may take a moment.
+/// Returns the kernel's numbers when nothing is on its way out any more.
+///
+/// Sockets of processes that are gone may take a moment.
 fn settled() -> SystemStatus {
     while net::status().sockets > 0 {
         let _ = calls::sleep(10);
@@ -116,12 +121,13 @@ fn settled() -> SystemStatus {
     information::system().expect("it is there")
 }
 
-/// As many calls under way as there is memory for: the kernel's tables get as large as they will.
+/// Keeps as many calls under way as there is memory for, so that the kernel's tables reach their
+/// largest size.
 fn fill_with_calls() {
     let child = process::spawn(|| {
         let Some(rings) = Rings::new() else { return 1 };
         let mut tries = 0;
-        // Once nothing is taken any more there is no room.
+        // Once no more calls are taken, there is no room.
         while tries < 100 {
             let before = rings.taken();
             while rings.submit(1, SLEEP, [usize::MAX >> 20, 0, 0], 0) {}
@@ -138,9 +144,10 @@ fn fill_with_calls() {
     assert_eq!(ended.code, 0);
 }
 
-/// One round, in which other processes have taken all of the heap or of the frames before, or both,
-/// or none. Returns the least frames and the most heap that were seen, with other numbers of that
-/// moment.
+/// Runs one round, before which other processes have taken all of the heap, of the frames, of both,
+/// or of neither.
+///
+/// Returns the least frames and the most heap that were seen, with other numbers of that moment.
 fn round(seed: u64, number: u64) -> SystemStatus {
     let fills = [number & 1 != 0, number & 2 != 0];
     let gate = Pipe::new().expect("memory for a pipe");
@@ -148,7 +155,7 @@ fn round(seed: u64, number: u64) -> SystemStatus {
     let worker = |number: usize| {
         process::spawn(|| {
             call(CLOSE, [gate.writer.number(), 0, 0]);
-            // As any program without rights.
+            // Like any program without rights.
             call(RESTRICT, [process::id(), 0, 0]);
             let mut random = Random::new(seed + number as u64);
             let rings = match number {
@@ -159,7 +166,7 @@ fn round(seed: u64, number: u64) -> SystemStatus {
                 }
                 _ => None,
             };
-            // The others are there when nothing is left, and begin then.
+            // The others exist when nothing is left, and begin then.
             call(READ, [gate.reader.number(), room(), 1]);
             attack(random, rings)
         })
@@ -167,9 +174,9 @@ fn round(seed: u64, number: u64) -> SystemStatus {
     let first = worker(0).expect("memory for a process");
     process::set_group(first, first).expect("a child");
     for number in 1..3 * process::harts() {
-        // Those that come later may find that nothing is left for them.
+        // Later workers may find that nothing is left for them.
         let Ok(worker) = worker(number) else { break };
-        // Before it has children, which have its group.
+        // Before it has children, which inherit its group.
         process::set_group(worker, first).expect("a child");
     }
     for _ in fills.into_iter().filter(|fills| *fills) {
@@ -194,7 +201,7 @@ fn round(seed: u64, number: u64) -> SystemStatus {
     }
 }
 
-/// Numbers that look random (xorshift64*).
+/// Generator of pseudo-random numbers (xorshift64*).
 #[derive(Clone)]
 struct Random(u64);
 
@@ -234,7 +241,7 @@ impl Rings {
         self.0.submission_head.load(Ordering::Relaxed)
     }
 
-    /// False if the ring is full.
+    /// Submits a call; returns false if the ring is full.
     fn submit(self, key: u64, number: usize, arguments: [usize; 3], flags: u8) -> bool {
         let tail = self.0.submission_tail.load(Ordering::Relaxed);
         if tail.wrapping_sub(self.taken()) >= ENTRIES {
@@ -263,13 +270,13 @@ impl Rings {
     }
 }
 
-/// A thread that ends at once, with the least stack.
+/// Runs a thread that ends at once, with the least stack.
 extern "C" fn short(_: usize) -> ! {
     call(EXIT, [0; 3]);
     unreachable!("it has ended")
 }
 
-/// A thread that waits for a semaphore for ever.
+/// Runs a thread that waits for a semaphore for ever.
 extern "C" fn waiting(semaphore: usize) -> ! {
     loop {
         if call(SEMAPHORE_DOWN, [semaphore, 0, 0]) < 0 {
@@ -281,8 +288,9 @@ extern "C" fn waiting(semaphore: usize) -> ! {
 const NAMES: [&CStr; 6] = [c"hello", c"/", c"no/such/file", c"/adversary", c"true", c""];
 const LOOPBACK: usize = 0x7f00_0001;
 
-/// Has calls under way until the kernel takes no more, then makes some holes. Returns the rings
-/// with them.
+/// Submits calls until the kernel takes no more, then makes some holes.
+///
+/// Returns the rings with these calls.
 fn fill_heap(random: &mut Random) -> Option<Rings> {
     let rings = Rings::new()?;
     let mut key = 8;
@@ -302,7 +310,7 @@ fn fill_heap(random: &mut Random) -> Option<Rings> {
     Some(rings)
 }
 
-/// Takes all frames but some.
+/// Takes all frames except some.
 fn fill_frames(random: &mut Random) -> Option<Rings> {
     for bytes in [1 << 20, 1 << 12] {
         while call(SBRK, [bytes, 0, 0]) >= 0 {}
@@ -318,10 +326,12 @@ fn fill_frames(random: &mut Random) -> Option<Rings> {
     None
 }
 
-/// What one process does until it is killed. It never fails: it has no memory of its own to lose.
+/// Runs one process until it is killed.
+///
+/// It never fails, because it has no memory of its own to lose.
 fn attack(mut random: Random, mut rings: Option<Rings>) -> i32 {
-    // What this process prefers: its own kind of object, or all of them; and whether it lets go
-    // again.
+    // This process prefers its own kind of object, or all kinds. `keeps` tells whether it releases
+    // them again.
     let favourite = random.below(2 * KINDS);
     let keeps = random.below(4);
     loop {
@@ -329,11 +339,11 @@ fn attack(mut random: Random, mut rings: Option<Rings>) -> i32 {
             favourite if favourite < KINDS && random.below(4) > 0 => favourite as usize,
             _ => random.below(KINDS),
         };
-        // Many of a kind one behind the other, or a few.
+        // Many of a kind in a row, or a few.
         let times = 1 << random.below(if keeps == 0 { 13 } else { 6 });
         for _ in 0..times {
             if act(kind, &mut random, &mut rings, keeps) < 0 {
-                // What is full is left, or asked for on and on.
+                // A full table is left alone, or asked again and again.
                 if random.below(4) > 0 {
                     break;
                 }
@@ -342,10 +352,10 @@ fn attack(mut random: Random, mut rings: Option<Rings>) -> i32 {
     }
 }
 
-/// How many kinds of acts there are.
+/// Number of kinds of acts.
 const KINDS: u64 = 24;
 
-/// Does something of this kind; negative if it failed.
+/// Does something of this kind; returns a negative number if it failed.
 fn act(kind: usize, random: &mut Random, rings: &mut Option<Rings>, keeps: usize) -> isize {
     let any = random.below(256);
     let file = random.below(if keeps == 0 { 70_000 } else { 64 });
@@ -363,7 +373,7 @@ fn act(kind: usize, random: &mut Random, rings: &mut Option<Rings>, keeps: usize
         }
         2 => call(WAITTID, [random.below(40_000), 0, 0]),
         3 => call(PIPE, [room(), 0, 0]),
-        // The console stays, and none of what the calls write comes out of it.
+        // The console stays open, and nothing that the calls write reaches it.
         4 => call(DUP, [file.max(3), 0, 0]),
         5 => call(CLOSE, [file.max(3), 0, 0]),
         6 => {
@@ -433,7 +443,7 @@ fn act(kind: usize, random: &mut Random, rings: &mut Option<Rings>, keeps: usize
     }
 }
 
-/// Leaves asynchronous calls that wait, have linked ones behind them, say nothing, or give
+/// Leaves asynchronous calls that wait, have linked calls behind them, are silent, or give
 /// completions that are never taken.
 fn submit(rings: Option<Rings>, random: &mut Random, file: usize, name: usize) -> isize {
     let Some(rings) = rings else { return -1 };
@@ -443,7 +453,7 @@ fn submit(rings: Option<Rings>, random: &mut Random, file: usize, name: usize) -
         0 => (GETPID, [0; 3]),
         1 => (SLEEP, [random.below(100_000), 0, 0]),
         2 => (SEMAPHORE_DOWN, [random.below(4), 0, 0]),
-        // Never a buffer of the program's that the kernel's own writes would harm.
+        // Never a buffer of the program that the kernel's writes would harm.
         3 => (READ, [file.max(3), room(), random.below(ROOM as u64)]),
         4 => (WRITE, [file.max(3), room(), random.below(ROOM as u64)]),
         5 => (FILE_OPEN, [name, 0, 0]),
@@ -468,7 +478,7 @@ fn information_of_all(any: usize, name: usize) -> isize {
     }
 }
 
-/// A copy goes on with numbers of its own. It has no rings.
+/// Forks a copy, which goes on with random numbers of its own and has no rings.
 fn fork(random: &mut Random, rings: &mut Option<Rings>) -> isize {
     let child = call(FORK, [0; 3]);
     if child == 0 {
@@ -478,7 +488,7 @@ fn fork(random: &mut Random, rings: &mut Option<Rings>) -> isize {
     child
 }
 
-/// What ends much, or changes how the process is treated from then on.
+/// Makes a call that ends much, or that changes how the process is treated from then on.
 fn rarely(random: &mut Random, name: usize) -> isize {
     match random.below(400) {
         0 => call(EXIT, [0; 3]),
@@ -491,7 +501,7 @@ fn rarely(random: &mut Random, name: usize) -> isize {
     }
 }
 
-/// Touches so many pages of the stack.
+/// Touches this many pages of the stack.
 #[inline(never)]
 fn deep(pages: usize) -> isize {
     let page = [MaybeUninit::<u8>::uninit(); 4000];

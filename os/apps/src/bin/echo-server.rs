@@ -1,11 +1,12 @@
-//! An echo server, and what a program at the other end needs to test the network with it.
+//! An echo server, with what a program at the other end needs to test the network with it.
+//!
 //! `echo-server`:
 //!
 //! - port 7 gives back what comes until the other side has sent all, and then closes;
 //! - port 9 takes orders, one line each, and answers each with a line: `connect PORT` connects to
 //!   that port of the computer outside, sends [`LENGTH`] bytes and checks that the same come back;
-//!   `damage N` damages the Nth longer frame that comes from now on, 0 for none, and tells how many
-//!   would have come before the one that was to be damaged; `end` ends the server.
+//!   `damage N` damages the Nth longer frame that comes from now on, 0 for none, and returns how
+//!   many would have come before the one that was to be damaged; `end` ends the server.
 //!
 //! The server is a process of its own. When it has ended, what it took must be free again: frames,
 //! kernel coroutines, sockets. Then the program's exit code is 0.
@@ -34,7 +35,7 @@ const PIECE: usize = 10_000;
 /// The computer that the machine runs on, in QEMU's user network.
 const OUTSIDE: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 
-/// What must be the same before and after.
+/// Returns the counts that must be the same before and after.
 fn footprint() -> [u64; 3] {
     let system = information::system().expect("it is there");
     let network = net::status();
@@ -61,8 +62,8 @@ fn main() -> i32 {
     let before = footprint();
     let child = process::spawn(|| block_on(serve()));
     let ended = child.and_then(process::wait).expect("a process");
-    // What the other side has not acknowledged yet is on its way; the time limit of whoever tests
-    // this ends a leak.
+    // What the other side has not acknowledged yet is on its way. The time limit of the test ends a
+    // leak.
     while footprint() != before {
         calls::sleep(10).expect("a call that works");
     }
@@ -70,7 +71,7 @@ fn main() -> i32 {
     ended.code
 }
 
-/// Ends without a look whether what it has written has arrived.
+/// Ends without checking whether what it has written has arrived.
 fn leave() -> i32 {
     let listener = TcpListener::bind(7).expect("the port is free");
     println!("listening");
@@ -112,7 +113,9 @@ async fn serve() -> i32 {
     }
 }
 
-/// Gives back what comes. However the connection ends, the server goes on.
+/// Gives back what comes.
+///
+/// However the connection ends, the server goes on.
 async fn answer(stream: TcpStream) -> Result<(), Error> {
     let mut buffer = Vec::with_capacity(4096);
     loop {
@@ -152,14 +155,15 @@ async fn obey(orders: &TcpStream) -> Result<(), Error> {
     }
 }
 
-/// Damages the frame with this number from now on, counted from 1; how many were left until another
-/// one that was to be damaged.
+/// Damages the frame with this number from now on, counted from 1.
+///
+/// Returns how many were left until another one that was to be damaged.
 fn damage(frame: usize) -> isize {
     // SAFETY: the arguments are numbers.
     unsafe { raw::system_call(FAULT, [FAULT_FRAME, frame, 0]) }
 }
 
-/// What stands at a place of the bytes that go out.
+/// Returns the byte at a place of the bytes that go out.
 fn byte(place: usize) -> u8 {
     (place.wrapping_mul(2_654_435_761) >> 16) as u8
 }

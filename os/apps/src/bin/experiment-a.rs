@@ -1,7 +1,7 @@
 //! Experiment A (AsyncOS, section 3.1): numbered tasks pass a turn through one shared variable.
 //!
 //! The main task sets the variable to 1 when all tasks are there. Task *i* waits until it is *i*,
-//! and makes it *i* + 1. `order`: whether the tasks are created by number or shuffled.
+//! and makes it *i* + 1. `order` says whether the tasks are created by number or shuffled.
 #![no_std]
 #![no_main]
 
@@ -54,11 +54,11 @@ impl Experiment for A {
     }
 }
 
-/// What the tasks share.
+/// State that the tasks share.
 struct Table<M: Model> {
-    /// Whose turn it is.
+    /// Number of the task that has the turn.
     turn: AtomicUsize,
-    /// Element *i* tells task *i* to look at `turn`; element 0 is unused.
+    /// Element *i* tells task *i* to check `turn`; element 0 is unused.
     signals: Vec<M::Signal>,
 }
 
@@ -87,7 +87,7 @@ fn pass_turn<M: Model>(numbers: Vec<usize>) -> (Span, usize) {
     })
 }
 
-/// What each task does.
+/// Runs one task: waits for its turn, and passes the turn on.
 async fn take_turn<M: Model>(number: usize, table: Arc<Table<M>>) {
     table.signals[number].wait_until(&table.turn, number).await;
     table.pass_to(number + 1);
@@ -102,7 +102,9 @@ impl<M: Model> Table<M> {
     }
 }
 
-/// The same order each time: Fisher and Yates's shuffle over Lehmer's generator (minimal standard).
+/// Shuffles in the same order each time.
+///
+/// This is Fisher and Yates's shuffle over Lehmer's generator (minimal standard).
 fn shuffle(numbers: &mut [usize]) {
     let mut state = 42_usize;
     for last in (1..numbers.len()).rev() {

@@ -32,7 +32,7 @@ impl Experiment for B {
         let bytes = bytes
             .parse()
             .map_err(|_| alloc::format!("{bytes} is not a number of bytes"))?;
-        // Distinct neighbours: a byte lost or moved shows.
+        // Neighbours differ, so that a byte lost or moved shows.
         let data: Vec<u8> = (0..bytes).map(|index| (index % 251) as u8).collect();
         let (span, received) = match model {
             Coroutine::NAME => relay::<Coroutine>(n, data.clone()),
@@ -76,14 +76,15 @@ fn relay<M: Model>(n: usize, data: Vec<u8>) -> (Span, Vec<u8>) {
     })
 }
 
-/// What each task does.
+/// Runs one task: reads its pipe to the end, and writes that to the next one.
 async fn pass_on<M: Model>(from: OwnedFd, to: OwnedFd, bytes: usize) {
     let data = M::read_and_close(from, room_for(bytes)).await;
     M::write_and_close(to, data).await;
 }
 
-/// A buffer with room for one byte more than comes: so the read ends when the pipe's write end is
-/// closed, not before.
+/// Returns a buffer with room for one byte more than comes.
+///
+/// With that room the read ends when the pipe's write end is closed, not before.
 fn room_for(bytes: usize) -> Vec<u8> {
     Vec::with_capacity(bytes + 1)
 }

@@ -12,7 +12,7 @@ use corank_user::{println, process, raw};
 
 corank_user::main!(main);
 
-/// The process whose end is the machine's.
+/// The first process; its end is the machine's end.
 const FIRST: process::Pid = 1;
 
 fn main() -> i32 {
@@ -43,7 +43,9 @@ fn main() -> i32 {
     0
 }
 
-/// Returns 0 if the kernel refuses. Else the machine is switched off.
+/// Tries to end the first process.
+///
+/// Returns 0 if the kernel refuses. Otherwise the machine is switched off.
 fn end_the_first_process() -> i32 {
     let ended = process::kill(FIRST, 9).is_ok();
     let ended_its_group = process::kill_group(FIRST, 9).is_ok();
@@ -51,8 +53,9 @@ fn end_the_first_process() -> i32 {
     i32::from(ended || ended_its_group)
 }
 
-/// Says that the console belongs to the first process's group, and waits for Ctrl-C. That must not
-/// end the first process.
+/// Says that the console belongs to the first process's group, and waits for Ctrl-C.
+///
+/// That must not end the first process.
 fn give_the_first_process_the_console() -> i32 {
     let _ = process::set_group(0, FIRST);
     let _ = process::set_foreground(FIRST);
@@ -62,7 +65,9 @@ fn give_the_first_process_the_console() -> i32 {
     }
 }
 
-/// Asks for every kind of fault. Returns 0 if the kernel does not know that call, and 1 if it does.
+/// Asks for every kind of fault.
+///
+/// Returns 0 if the kernel does not know that call, and 1 if it does.
 fn ask_for_faults() -> i32 {
     const KINDS: usize = 8;
     // Not so soon that a fault strikes before this returns.
@@ -75,7 +80,7 @@ fn ask_for_faults() -> i32 {
     i32::from(!is_unknown)
 }
 
-/// Never ends before the stack does.
+/// Recurses until the stack ends.
 #[expect(unconditional_recursion, reason = "the stack shall end")]
 fn overflow(depth: usize) -> i32 {
     let room = core::hint::black_box([depth as u8; 1000]);

@@ -30,7 +30,7 @@ use corank_user::{Priority, eprintln, information, page, process, ring, spawn, t
 
 corank_user::main!(main);
 
-/// How many coroutines there are.
+/// Number of coroutines.
 const ALL: usize = 6;
 
 fn main() -> i32 {
@@ -78,7 +78,7 @@ async fn show_all() -> i32 {
     code
 }
 
-/// The level that the kernel runs this process at.
+/// Returns the level at which the kernel runs this process.
 fn level_of_this_process() -> u64 {
     let processes = information::processes().expect("a list");
     let this = processes
@@ -87,7 +87,7 @@ fn level_of_this_process() -> u64 {
     this.expect("it lives").level
 }
 
-/// Waits until the waker has been woken: the coroutine's next poll.
+/// Waits until the waker has been woken, which is the coroutine's next poll.
 fn woken(waker: Arc<AtomicWaker>) -> impl Future<Output = ()> {
     let mut is_woken = false;
     poll_fn(move |context| {
@@ -104,7 +104,7 @@ async fn read(file: OwnedFd) {
     count.expect("a pipe can be read");
 }
 
-/// Its exit code.
+/// Runs `ps` and returns its exit code.
 fn ps() -> i32 {
     let child = process::spawn(|| {
         let why = process::exec("ps", &["ps"]);

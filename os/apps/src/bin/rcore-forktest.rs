@@ -1,4 +1,4 @@
-//! Children by the dozen, each waited for once.
+//! Dozens of children, each waited for once.
 #![no_std]
 #![no_main]
 

@@ -13,7 +13,9 @@ const ROUNDS: usize = 50;
 
 static NUMBER: AtomicUsize = AtomicUsize::new(0);
 
-/// The addition takes two steps with a yield in between: without the mutex some would be lost.
+/// Adds to the number under the mutex, in two steps with a yield in between.
+///
+/// Without the mutex some additions would be lost.
 extern "C" fn add(mutex: usize) -> ! {
     for _ in 0..ROUNDS {
         assert_eq!(mutex_lock(mutex), 0);

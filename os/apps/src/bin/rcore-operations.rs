@@ -1,4 +1,4 @@
-//! What operations of threads and processes cost, in instructions of program and kernel together.
+//! Measures operations of threads and processes, in instructions of program and kernel together.
 //!
 //! The machine has to count instructions, one nanosecond each, on one hart:
 //! `cargo xtask os --count 0 -- rcore-operations`. The program knows the interface of
@@ -18,9 +18,9 @@ struct Operation {
     name: &'static str,
     /// Instructions that it takes in rCore-Tutorial-v3.
     most: usize,
-    /// How often it is done.
+    /// Number of times that it is done.
     times: usize,
-    /// Does it so often.
+    /// Runs the operation this many times.
     run: fn(usize),
 }
 
@@ -108,7 +108,7 @@ fn ask_by_pipes(times: usize, to: usize, from: usize) {
     }
 }
 
-/// The ends of two new pipes: those of the first, then those of the second.
+/// Returns the ends of two new pipes: those of the first, then those of the second.
 fn two_pipes() -> [[usize; 2]; 2] {
     let mut pipes = [[0; 2]; 2];
     for ends in &mut pipes {
@@ -162,7 +162,7 @@ fn main() -> i32 {
     core::hint::black_box(&HEAP);
     let mut dear = 0;
     for operation in &OPERATIONS {
-        // From the begin of a millisecond on.
+        // Starts at the beginning of a millisecond.
         let before = get_time();
         let mut start = before;
         while start == before {

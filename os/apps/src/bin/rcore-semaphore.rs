@@ -1,4 +1,4 @@
-//! Producers and a consumer over a ring of eight places, with three semaphores.
+//! Producers and a consumer over a circular buffer of eight places, with three semaphores.
 #![no_std]
 #![no_main]
 

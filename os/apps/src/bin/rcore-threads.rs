@@ -1,4 +1,4 @@
-//! Threads with arguments, whose exit codes come back.
+//! Threads with arguments; their exit codes come back.
 #![no_std]
 #![no_main]
 

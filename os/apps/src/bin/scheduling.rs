@@ -1,10 +1,11 @@
-//! Shows what the shared scheduler's image decides, for the tests that boot with different ones: in
-//! which order coroutines of a process and threads of two processes run when one is more urgent,
-//! and what a process takes of memory.
+//! Shows what the shared scheduler's image decides, for the tests that boot with different ones.
 //!
-//! `scheduling counted`: which policy each scheduler of a process has, of one that was forked from
-//! it, and of one that runs a program of its own. There is an image with which that depends on how
-//! many schedulers the address space has had.
+//! It shows in which order coroutines of a process and threads of two processes run when one is
+//! more urgent, and how much memory a process takes.
+//!
+//! `scheduling counted` shows which policy each scheduler of a process has, of one that was forked
+//! from it, and of one that runs a program of its own. There is an image with which that depends on
+//! how many schedulers the address space has had.
 #![no_std]
 #![no_main]
 
@@ -21,7 +22,7 @@ use corank_user::{Priority, println, ring, spawn, thread, yield_now};
 
 corank_user::main!(main);
 
-/// The urgent one and the other.
+/// Levels of the urgent one and of the other.
 const LEVELS: [u8; 2] = [10, 40];
 const TURNS: usize = 32;
 
@@ -41,7 +42,7 @@ fn priority(level: u8) -> Priority {
     Priority::new(level).expect("below 64")
 }
 
-/// The policy of one scheduler more, by what it does.
+/// Returns the policy of one more scheduler, judged by what it does.
 fn policy() -> &'static str {
     if inside_a_process().is_sorted() {
         "strict"
@@ -71,7 +72,7 @@ fn child(run: impl FnOnce() -> i32) {
     assert_eq!(ended.map(|ended| ended.code), Ok(0));
 }
 
-/// Two coroutines that yield again and again, in the order of their turns.
+/// Runs two coroutines that yield again and again, and returns the order of their turns.
 fn inside_a_process() -> Vec<u8> {
     let order = Rc::new(RefCell::new(Vec::new()));
     let log = order.clone();
@@ -95,14 +96,14 @@ fn inside_a_process() -> Vec<u8> {
     order.take()
 }
 
-/// Two processes that yield again and again, in the order of their turns.
+/// Runs two processes that yield again and again, and returns the order of their turns.
 fn between_processes() -> Vec<u8> {
     let pipe = || Pipe::new().expect("a pipe");
     let (gate, book, ready) = (pipe(), pipe(), pipe());
     let children = LEVELS.map(|level| competitor(level, &gate.reader, &book.writer, &ready.writer));
     let mut both = [0; LEVELS.len()];
     assert_eq!(ready.reader.read(&mut both), Ok(both.len()));
-    // Each has said so and goes to wait at the gate.
+    // Each process has reported that it is ready, and goes to wait at the gate.
     corank_user::time::sleep(core::time::Duration::from_millis(50));
     assert_eq!(gate.writer.write(&both), Ok(both.len()));
     let mut order = alloc::vec![0; LEVELS.len() * TURNS];
@@ -131,7 +132,7 @@ fn competitor(level: u8, gate: &OwnedFd, book: &OwnedFd, ready: &OwnedFd) -> Pid
     process::spawn(child).expect("a process")
 }
 
-/// How many frames a child takes that only waits.
+/// Returns the number of frames that a child takes which only waits.
 fn frames_of_a_child() -> usize {
     let Pipe { reader, writer } = Pipe::new().expect("a pipe");
     let before = process::frames_free();

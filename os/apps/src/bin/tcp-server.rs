@@ -2,8 +2,8 @@
 //! `tcp-server MODEL...`.
 //!
 //! Each connection has three tasks, joined by message buffers: one receives requests, one computes,
-//! one sends the answers. What they do is written once, over [`Model`]; the four models differ in
-//! who runs them and in who serves their calls:
+//! one sends the answers. What they do is written once, over [`Model`]. The four models differ in
+//! what runs the tasks and in what serves their calls:
 //!
 //! | | coroutines of the process | threads of the process |
 //! |---|---|---|
@@ -13,11 +13,11 @@
 //! `KCUC-bounded`, port 1005, is `KCUC` with a bound on how long a level can starve: one pick in
 //! [`RESERVED`] goes round the levels.
 //!
-//! Coroutines run on as many threads, each with an executor of its own, as there are harts: a
-//! connection's on one of them.
+//! Coroutines run on as many threads as there are harts, each with an executor of its own. All
+//! coroutines of a connection run on one of them.
 //!
-//! Each model that is named is a process of its own; one that has nothing to do costs nothing. So
-//! the models can be measured in turn within one boot.
+//! Each model that is named is a process of its own. A model that has nothing to do costs nothing.
+//! So the models can be measured in turn within one boot.
 //!
 //! A connection begins with a [greeting](Greeting). Then each request is a number of eight bytes
 //! and a square matrix of `u32`, row by row; the answer is the same number and the square of the
@@ -60,11 +60,13 @@ const MESSAGES: usize = 4;
 const BACKLOG: usize = 256;
 /// Bytes of each of a connection's two buffers in the kernel: room for two of the longest messages.
 const SOCKET_BUFFER: usize = 4 << 10;
-/// How long a server that has no memory for a connection waits.
+/// Time for which a server waits that has no memory for a connection.
 const PAUSE: Duration = Duration::from_millis(10);
 /// The answer to the wish that the server ends.
 const END: u8 = 2;
-/// Frames of memory that are kept free: connections for which there would be fewer are refused.
+/// Frames of memory that are kept free.
+///
+/// Connections for which there would be fewer are refused.
 const RESERVE: u64 = 256;
 
 /// The models, and their ports.
@@ -76,8 +78,8 @@ const MODELS: [(&str, u16, usize); 5] = [
     ("KCUC-bounded", 1005, BY_COROUTINE),
 ];
 
-/// Every so many picks of `KCUC-bounded` one is for the next level in turn that has something to
-/// do.
+/// Number of picks of `KCUC-bounded` of which one is for the next level in turn that has something
+/// to do.
 const RESERVED: u32 = 8;
 
 fn main() -> i32 {
@@ -115,8 +117,10 @@ fn serve(name: &str, port: u16, service: usize) -> i32 {
     }
 }
 
-/// Runs the tasks as coroutines. Who accepts is the most urgent: a greeting says how urgent its
-/// connection is.
+/// Runs the tasks as coroutines.
+///
+/// The accepting coroutine is the most urgent, because a greeting says how urgent its connection
+/// is.
 fn run(policy: Policy, listener: TcpListener) -> i32 {
     let others: Vec<_> = (1..process::harts().min(WORKERS))
         .map_while(|_| Door::open(policy))
@@ -125,7 +129,7 @@ fn run(policy: Policy, listener: TcpListener) -> i32 {
     let connect = move |stream: &Arc<TcpStream>, greeting: Greeting| {
         let place = &mut taken[usize::from(greeting.level.level())];
         let worker = *place % (others.len() + 1);
-        // Each level is spread over all of them: where one has more to do than a hart can, the
+        // Each level is spread over all of the threads. If one has more to do than a hart can, the
         // others have as urgent things to do.
         *place += 1;
         let unplaced = match others.get(worker) {
@@ -140,14 +144,14 @@ fn run(policy: Policy, listener: TcpListener) -> i32 {
     runtime::run_under(policy, Priority::MOST_URGENT, Global::Relaxed, main)
 }
 
-/// Where connections come to another thread's executor.
+/// Queue of the connections that come to another thread's executor.
 struct Door {
     connections: ArrayQueue<(Arc<TcpStream>, Greeting)>,
     knock: AtomicWaker,
 }
 
 impl Door {
-    /// Starts a thread with an executor. `None` without memory for it.
+    /// Starts a thread with an executor; returns `None` without memory for it.
     fn open(policy: Policy) -> Option<Arc<Self>> {
         let door = Arc::new(Self {
             connections: ArrayQueue::new(BACKLOG),
@@ -162,7 +166,9 @@ impl Door {
         Some(door)
     }
 
-    /// Gives a connection to the thread. Its greeting comes back if too many are on their way.
+    /// Gives a connection to the thread.
+    ///
+    /// Returns its greeting if too many are on their way.
     fn hand_over(&self, stream: &Arc<TcpStream>, greeting: Greeting) -> Option<Greeting> {
         let refused = self.connections.push((stream.clone(), greeting)).err();
         self.knock.wake();
@@ -188,7 +194,7 @@ async fn accept<M: Model>(
 ) -> i32 {
     loop {
         let Some(stream) = M::accept(&listener).await else {
-            // For want of memory: until connections have ended.
+            // There is no memory until connections have ended.
             M::pause().await;
             continue;
         };
@@ -197,14 +203,14 @@ async fn accept<M: Model>(
             continue;
         };
         match greeting[1] {
-            // Who is refused learns of it by the end of the stream.
+            // A refused client learns of it by the end of the stream.
             0 if is_nearly_full() => {}
             0 => connect(&stream, Greeting::new(&greeting)),
             1 => {
                 let _ = M::send(&stream, state()).await;
             }
             _ => {
-                // So that whoever asked for it knows that it was heard: the machine may be off a
+                // This answer tells the client that the wish was received. The machine may be off a
                 // moment later.
                 let _ = M::send(&stream, alloc::vec![END]).await;
                 let _ = M::receive(&stream, 1).await;
@@ -214,9 +220,11 @@ async fn accept<M: Model>(
     }
 }
 
-/// What a connection begins with: the level of its tasks, what it is for (0: requests, 1: to ask
-/// for the server's [`state`], 2: to end it), the number of rows of its matrices, in two bytes, and
-/// four that mean nothing: so that requests begin at whole words.
+/// The bytes with which a connection begins.
+///
+/// They are the level of its tasks, its purpose (0: requests, 1: to ask for the server's [`state`],
+/// 2: to end it), and the number of rows of its matrices, in two bytes. Four bytes that mean
+/// nothing follow, so that requests begin at whole words.
 struct Greeting {
     level: Priority,
     rows: usize,
@@ -232,15 +240,18 @@ impl Greeting {
         }
     }
 
-    /// Bytes of a request, and of an answer.
+    /// Returns the bytes of a request, and of an answer.
     fn message(&self) -> usize {
         8 + 4 * self.rows * self.rows
     }
 }
 
-/// Four numbers of eight bytes: bytes of memory that are in use, in frames of programs and the
-/// kernel's heap; coroutines of the kernel; bytes of the futures of the last connection's tasks, 0
-/// if they are threads; bytes that the kernel keeps of a read that waits without a coroutine.
+/// Returns the server's state: four numbers of eight bytes.
+///
+/// - bytes of memory that are in use, in frames of programs and the kernel's heap
+/// - coroutines of the kernel
+/// - bytes of the futures of the last connection's tasks, 0 if they are threads
+/// - bytes that the kernel keeps of a read that waits without a coroutine
 fn state() -> Vec<u8> {
     let system = information::system().expect("it is there");
     let memory = (system.frames - system.frames_free) * 4096 + system.heap_used;
@@ -258,8 +269,9 @@ fn is_nearly_full() -> bool {
     !information::system().is_ok_and(|system| system.frames_free >= RESERVE)
 }
 
-/// Starts the three tasks of a connection. They end with it. Without memory for one of them the
-/// connection ends at once.
+/// Starts the three tasks of a connection.
+///
+/// They end with it. Without memory for one of them the connection ends at once.
 fn connect<M: Model>(stream: &Arc<TcpStream>, greeting: Greeting) {
     FUTURES.store(0, Ordering::Relaxed);
     let (level, rows, length) = (greeting.level, greeting.rows, greeting.message());
@@ -283,8 +295,8 @@ fn connect<M: Model>(stream: &Arc<TcpStream>, greeting: Greeting) {
     }
 }
 
-// The tasks are small: blocks that take over what they are given, not `async fn`s, and `let` rather
-// than `while let`, which would keep what it looks at as long as its body waits.
+// The tasks are small. They are blocks that take over what they are given, not `async fn`s. They
+// use `let` rather than `while let`, which would keep its scrutinee as long as its body waits.
 
 fn receive<M: Model>(
     input: Arc<TcpStream>,
@@ -330,20 +342,23 @@ fn send<M: Model>(
             let Some(answer) = answers.take().await else {
                 break;
             };
-            // What can't be sent is taken all the same, so that the others come to their end.
+            // What can't be sent is taken anyway, so that the other tasks come to their end.
             let _ = M::send(&output, answer).await;
         }
     }
 }
 
-/// A few numbers of a row that are computed at once, and the same of the row below: their sums are
-/// in registers, what stands in the rows is loaded once for all of those columns, and what stands
-/// in the matrix once for both rows.
+/// A few numbers of a row that are computed at once, and the same of the row below.
+///
+/// Their sums are in registers. What stands in the rows is loaded once for all of those columns,
+/// and what stands in the matrix once for both rows.
 type Tile = [u32; COLUMNS];
-/// Both 15 and 20 are a multiple of it.
+/// Columns of a tile; both 15 and 20 are a multiple of it.
 const COLUMNS: usize = 5;
 
-/// Makes a request its answer. `room` is room to work in, for matrices with so many rows alone.
+/// Turns a request into its answer.
+///
+/// `room` is room to work in, for matrices with this many rows alone.
 fn square(message: &mut [u8], rows: usize, room: &mut Vec<Tile>) {
     let bytes = &mut message[8..];
     let rows = rows.max(1);
@@ -373,7 +388,7 @@ fn square(message: &mut [u8], rows: usize, room: &mut Vec<Tile>) {
     }
 }
 
-/// The products of two rows and a few columns.
+/// Returns the products of two rows and a few columns.
 fn multiply<'a>(upper: &[u32], lower: &[u32], down: impl Iterator<Item = &'a Tile>) -> [Tile; 2] {
     let [mut first, mut second] = [Tile::default(); 2];
     for ((right, upper), lower) in down.zip(upper).zip(lower) {
@@ -388,7 +403,7 @@ fn multiply<'a>(upper: &[u32], lower: &[u32], down: impl Iterator<Item = &'a Til
 // Numbers are little-endian on the way, and as the processor has them in memory.
 const _: () = assert!(cfg!(target_endian = "little"));
 
-/// Messages between two tasks, oldest first: one puts, one takes.
+/// Messages between two tasks, oldest first: one task puts, one takes.
 struct Buffer<S> {
     messages: ArrayQueue<Vec<u8>>,
     closed: AtomicBool,
@@ -399,7 +414,7 @@ struct Buffer<S> {
 }
 
 impl<S: Signal> Buffer<S> {
-    /// `None` without memory for its signals.
+    /// Creates a buffer; returns `None` without memory for its signals.
     fn new() -> Option<Self> {
         Some(Self {
             messages: ArrayQueue::new(MESSAGES),
@@ -417,7 +432,7 @@ impl<S: Signal> Buffer<S> {
         })
     }
 
-    /// The next message; `None` when there will be none any more.
+    /// Takes the next message; returns `None` when there will be no more.
     fn take(&self) -> impl Future<Output = Option<Vec<u8>>> {
         self.filled.wait(|| {
             // In this order: what was put before it was closed is found.
@@ -436,9 +451,9 @@ impl<S: Signal> Buffer<S> {
     }
 }
 
-/// What one task sleeps on until another one tells it to look again.
+/// A signal on which one task sleeps until another one tells it to try again.
 trait Signal: Send + Sync + Sized + 'static {
-    /// `None` without memory for it.
+    /// Creates a signal; returns `None` without memory for it.
     fn new() -> Option<Self>;
 
     /// Tries `attempt` until it has a result: at once, and after each time that the signal is
@@ -459,7 +474,7 @@ impl Signal for AtomicWaker {
                 return Poll::Ready(result);
             }
             self.register(context.waker());
-            // It may have been given between the two.
+            // The signal may have been given between the two.
             attempt().map_or(Poll::Pending, Poll::Ready)
         })
     }
@@ -469,10 +484,10 @@ impl Signal for AtomicWaker {
     }
 }
 
-/// For threads: a semaphore of the kernel, which is entered only if someone sleeps.
+/// For threads: a semaphore of the kernel, which is entered only if a thread sleeps.
 struct Sleep {
     semaphore: Semaphore,
-    /// Someone sleeps, or is about to.
+    /// Tells whether a thread sleeps, or is about to.
     waits: AtomicBool,
 }
 
@@ -490,8 +505,8 @@ impl Signal for Sleep {
                 return result;
             }
             self.waits.store(true, Ordering::SeqCst);
-            // It may have been given between the two: then the semaphore is up, now or the next
-            // time.
+            // The signal may have been given between the two. Then the semaphore is up, now or the
+            // next time.
             if let Some(result) = attempt() {
                 return result;
             }
@@ -510,7 +525,7 @@ impl Signal for Sleep {
 trait Model: 'static {
     type Signal: Signal;
 
-    /// Starts a task that runs the future that `make` makes; false without memory for it.
+    /// Starts a task that runs the future that `make` makes; returns false without memory for it.
     fn spawn<F: Future<Output = ()> + 'static>(
         level: Priority,
         make: impl FnOnce() -> F + Send + 'static,
@@ -522,7 +537,7 @@ trait Model: 'static {
     /// Lets some time pass.
     fn pause() -> impl Future<Output = ()>;
 
-    /// Reads so many bytes; fewer at the end.
+    /// Reads this many bytes; fewer at the end.
     fn receive(stream: &TcpStream, length: usize) -> impl Future<Output = Transferred>;
 
     /// Writes all of it; an error if the connection was broken off.
@@ -563,7 +578,7 @@ impl Model for Coroutines {
 /// Threads of the kernel's.
 struct Threads;
 
-/// Runs a future none of whose awaits suspends.
+/// Runs a future in which no await suspends.
 fn at_once<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,

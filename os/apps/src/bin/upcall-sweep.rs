@@ -1,16 +1,16 @@
 //! Lets an interrupt come at every instruction between the opening of the interrupts' flag and its
 //! closing, and checks that none is lost.
 //!
-//! Run it in a machine that counts instructions (`qemu -icount shift=8`): there a timer comes at an
+//! Run it in a machine that counts instructions (`qemu -icount shift=8`). There a timer comes at an
 //! instruction that depends on what was executed before and on nothing else. Each scene starts a
-//! timer in the kernel, executes a number of empty instructions, and walks the path; the number
+//! timer in the kernel, executes a number of empty instructions, and walks the path. The number
 //! grows by one from round to round, so that the timer moves over the path instruction by
 //! instruction. What it completes or wakes must have run when the path is over.
 //!
-//! The places of the interrupts are recorded, and have to be all there are: from each of them the
-//! next instruction of the path, where that follows from the code (not behind `ret` and jumps
-//! through registers), is among them as well. The path ends with the instruction that closes the
-//! flag, or with a system call.
+//! The places of the interrupts are recorded, and must be complete. From each of them, the next
+//! instruction of the path is among them too, where that follows from the code (not behind `ret`
+//! and jumps through registers). The path ends with the instruction that closes the flag, or with a
+//! system call.
 #![no_std]
 #![no_main]
 
@@ -34,11 +34,13 @@ use corank_user::{Priority, println, ring, runtime, spawn, thread, time};
 
 corank_user::main!(main);
 
-/// Empty instructions that one round can add at most. The timer that is to meet the path comes a
-/// millisecond after they begin, at most: 3906 instructions.
+/// Most empty instructions that one round can add.
+///
+/// The timer that is to meet the path comes at most a millisecond after they begin: 3906
+/// instructions.
 const ROUNDS: usize = 6000;
 
-// a0: how many instructions to execute that do nothing.
+// a0: the number of instructions to execute that do nothing.
 global_asm!(
     ".section .text.sweep_delay, \"ax\", @progbits",
     ".globl sweep_delay",
@@ -67,8 +69,8 @@ fn delay(instructions: usize) {
 }
 
 fn main() -> i32 {
-    // Its name, what it does, and how many places it has at least: three quarters of the 471, 67
-    // and 32 that there were when this was written.
+    // A scene's name, what it does, and how many places it has at least: three quarters of the 471,
+    // 67 and 32 that there were when this was written.
     type Scene = (&'static str, fn(&mut Sweep), usize);
     let scenes: [Scene; 3] = [
         ("a computation that allocates", computation, 350),
@@ -107,20 +109,21 @@ fn forget_interrupts() {
 
 /// The rounds of one scene, and where interrupts came in them.
 ///
-/// First the delays on which the interrupt meets the path are looked for, in steps; then each of
-/// them has its round, several times: the clock's own ticks come in between now and then, and move
-/// an interrupt. What is missing then is aimed at with the delays around the one that met the
-/// instruction before it.
+/// The first pass finds, in steps, the delays on which the interrupt meets the path. Then each of
+/// them has its round, several times, because the clock's own ticks come in between now and then,
+/// and move an interrupt. Missing places are then aimed at with the delays around the one that met
+/// the instruction before them.
 struct Sweep {
-    /// Where interrupts came, and with which delay last.
+    /// Places where interrupts came, and the last delay of each.
     places: BTreeMap<usize, usize>,
-    /// So many places there are at least.
+    /// Least number of places.
     least: usize,
-    /// The first and the last delay that met the path in the first pass, and a little more. There
-    /// may be gaps in between: what the kernel does between a system call and the next instruction
-    /// can take long, and an interrupt that comes meanwhile comes behind the call.
+    /// The first and the last delay that met the path in the first pass, and a little more.
+    ///
+    /// There may be gaps in between. The kernel's work between a system call and the next
+    /// instruction can take long, and an interrupt that comes meanwhile comes behind the call.
     range: Option<(usize, usize)>,
-    /// How often the first pass has found none.
+    /// Number of times that the first pass has found none.
     tries: usize,
     pass: usize,
     /// The last delay of this pass.
@@ -129,7 +132,7 @@ struct Sweep {
     rounds: usize,
 }
 
-/// What is missing.
+/// Report of a missing place.
 struct Complaint {
     text: String,
     /// The delay that met the instruction before it, if there is one.
@@ -144,10 +147,12 @@ impl Complaint {
 
 /// Step of the first pass: fewer instructions than any path has.
 const STEP: usize = 8;
-/// So far around what it is about a pass goes: as far as a path may go on.
+/// Distance by which a pass goes around its target: as far as a path may go on.
 const MARGIN: usize = 8 * STEP;
-/// How many passes go over the whole range. In each, many an instruction is left out: what the
-/// kernel does takes a little longer in one round than in the next.
+/// Number of passes that go over the whole range.
+///
+/// Each pass leaves out many instructions, because the kernel's work takes a little longer in one
+/// round than in the next.
 const WHOLE: usize = 3;
 /// Rounds at most.
 const MOST: usize = 100_000;
@@ -166,7 +171,7 @@ impl Sweep {
         }
     }
 
-    /// The delay of the next round; `None` when there are enough.
+    /// Returns the delay of the next round; `None` when there are enough.
     fn next(&mut self) -> Option<usize> {
         forget_interrupts();
         self.rounds += 1;
@@ -174,7 +179,7 @@ impl Sweep {
         if self.delay <= self.last {
             return Some(self.delay);
         }
-        // Between the delays of the first pass there are others.
+        // There are other delays between those of the first pass.
         if self.range.is_none() && self.tries + 1 < STEP {
             self.tries += 1;
             self.delay = self.tries;
@@ -187,13 +192,13 @@ impl Sweep {
             return None;
         }
         let near = complaint.and_then(|complaint| complaint.near);
-        // Every eighth pass goes over the whole range again: others of it are missing, too.
+        // Every eighth pass goes over the whole range again, where other instructions are missing, too.
         let is_aimed = self.pass > WHOLE && !self.pass.is_multiple_of(8);
         let (first, last) = match near.filter(|_| is_aimed) {
             Some(near) => (near, near),
             None => (first, last),
         };
-        // By another number each time: what differs from round to round comes at other delays then.
+        // By another number each time: what differs from round to round then comes at other delays.
         let margin = MARGIN + self.pass % STEP;
         self.delay = first.saturating_sub(margin);
         self.last = (last + margin).min(ROUNDS);
@@ -229,8 +234,9 @@ impl Sweep {
         }
         self.places.iter().find_map(|(place, delay)| {
             let missing = match next(*place) {
-                // What the kernel does in between takes another time when the interrupt comes
-                // meanwhile: one that would be due on the next instruction may be due further on.
+                // The kernel's work in between takes another time when the interrupt comes
+                // meanwhile. An interrupt that would be due on the next instruction may be due
+                // further on.
                 _ if is_behind_call(*place) => None,
                 Next::Anywhere | Next::Behind(_) => None,
                 Next::One(to) => (!is_there(&to)).then_some(to),
@@ -244,13 +250,14 @@ impl Sweep {
     }
 }
 
-/// What is executed after an instruction.
+/// The instruction that is executed after another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     /// The code doesn't say, or it is the path's end.
     Anywhere,
-    /// It opens or closes the flag: what follows may be the path's first instruction, or not part
-    /// of it.
+    /// It opens or closes the flag.
+    ///
+    /// What follows may be the path's first instruction, or not part of it.
     Behind(usize),
     One(usize),
     Either(usize, usize),
@@ -258,7 +265,7 @@ enum Next {
 
 const ECALL: u32 = 0x73;
 
-/// The four bytes at `place`: an instruction, or a short one and what follows.
+/// Returns the four bytes at `place`: an instruction, or a short one and what follows.
 fn instruction(place: usize) -> u32 {
     let halves = core::ptr::with_exposed_provenance::<u16>(place);
     let [low, high] = [0, 1].map(|half| {
@@ -269,7 +276,7 @@ fn instruction(place: usize) -> u32 {
     low | high << 16
 }
 
-/// Whether the instruction in front of `place` is a system call.
+/// Tests whether the instruction in front of `place` is a system call.
 fn is_behind_call(place: usize) -> bool {
     instruction(place - 4) == ECALL
 }
@@ -341,14 +348,14 @@ fn urgent(milliseconds: u64, then: impl FnOnce() + 'static) -> Arc<AtomicU32> {
     count
 }
 
-/// Waits until the urgent one has counted.
+/// Waits until the urgent coroutine has counted.
 async fn end(count: &AtomicU32) {
     while count.load(Ordering::Relaxed) == 0 {
         ring::sleep(Duration::from_millis(1)).await.expect("a call");
     }
 }
 
-/// The computation allocates and frees, which masks interrupts.
+/// Runs a computation that allocates and frees, which masks interrupts.
 fn computation(sweep: &mut Sweep) {
     run(sweep, async |sweep, nops| {
         let count = urgent(1, || ());
@@ -356,7 +363,8 @@ fn computation(sweep: &mut Sweep) {
         delay(nops);
         preemptible(|| drop(core::hint::black_box(Box::new(nops))));
         if let Some(place) = sweep.end() {
-            // On the last instructions, masked already, the urgent one is left to the executor.
+            // On the last instructions, already masked, the urgent coroutine is left to the
+            // executor.
             corank_user::yield_now().await;
             let ran = count.load(Ordering::Relaxed) == 1;
             assert!(ran, "the interrupt at {place:#x} is lost");
@@ -365,12 +373,12 @@ fn computation(sweep: &mut Sweep) {
     });
 }
 
-/// The first interrupt's coroutine executes the empty instructions, so that the second one comes
-/// when the handler ends.
+/// Runs the handler to its end while a second interrupt comes.
 ///
-/// The second comes a millisecond after the first, and the handler begins some hundred instructions
-/// after the first: so the end of the handler is met with about 3100 empty instructions, and with
-/// fewer where the kernel takes longer.
+/// The first interrupt's coroutine executes the empty instructions, so that the second one comes
+/// when the handler ends. The second comes a millisecond after the first, and the handler begins
+/// some hundred instructions after the first. So the end of the handler is met with about 3100
+/// empty instructions, and with fewer where the kernel takes longer.
 fn handler(sweep: &mut Sweep) {
     run(sweep, async |sweep, nops| {
         let first = urgent(1, move || {
@@ -401,7 +409,7 @@ fn run(sweep: &mut Sweep, round: impl AsyncFn(&mut Sweep, usize) + 'static) {
     });
 }
 
-/// Another thread wakes a coroutine while the executor goes to wait for that.
+/// Lets another thread wake a coroutine while the executor goes to wait for that.
 fn waiting(sweep: &mut Sweep) {
     let gate = Arc::new(Semaphore::new(0).expect("a semaphore"));
     let shared = Arc::new((AtomicU32::new(0), AtomicWaker::new()));
@@ -444,5 +452,5 @@ fn waiting(sweep: &mut Sweep) {
     assert_eq!(thread.join(), Ok(()));
 }
 
-/// Tells the other thread to end.
+/// Round number that tells the other thread to end.
 const STOP: u32 = u32::MAX;

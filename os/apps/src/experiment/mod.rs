@@ -18,24 +18,26 @@ pub use settings::{Settings, Usage};
 
 /// One experiment, for each model.
 pub trait Experiment {
-    /// Its name in the rows: `a` or `b`.
+    /// Name of the experiment in the rows: `a` or `b`.
     const NAME: &'static str;
     /// Name of its own parameter, in the rows and as `--NAME` on the command line.
     const PARAMETER: &'static str;
     /// Values of that parameter if the command line names none.
     const DEFAULTS: &'static str;
-    /// Whether the parameter is a number.
+    /// Tells whether the parameter is a number.
     const NUMERIC: bool;
 
-    /// Runs it once with `n` tasks. It takes its own time, from before the first creation to after
-    /// the last join, and checks what came out.
+    /// Runs it once with `n` tasks.
+    ///
+    /// It takes its own time, from before the first creation to after the last join, and checks
+    /// what came out.
     ///
     /// # Errors
     /// The model or the parameter is unknown, or the result is wrong.
     fn run(model: &str, n: usize, parameter: &str) -> Result<Span, String>;
 }
 
-/// From when to when something ran, in ticks of the `time` register.
+/// Time span in which something ran, in ticks of the `time` register.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     /// Before the first task was created.
@@ -58,8 +60,9 @@ impl Span {
     }
 }
 
-/// A program's whole main function: reads the command line, runs everything, prints a row for each
-/// run.
+/// Runs a program's whole main function.
+///
+/// It reads the command line, runs everything, and prints a row for each run.
 #[must_use]
 pub fn main<E: Experiment>() -> i32 {
     let settings = match Settings::from_arguments::<E>() {
@@ -92,20 +95,21 @@ pub fn main<E: Experiment>() -> i32 {
 /// One run of one model.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// Which model.
+    /// Name of the model.
     pub model: String,
-    /// How many tasks in each process.
+    /// Number of tasks in each process.
     pub n: usize,
     /// Value of the experiment's own parameter.
     pub parameter: String,
-    /// How many processes do the same at once.
+    /// Number of processes that do the same at once.
     pub processes: usize,
     /// Number of the run, from 0.
     pub run: usize,
 }
 
-/// Runs `point` in its processes; the time goes from the first one's start to the last one's end,
-/// in ticks.
+/// Runs `point` in its processes and returns the time in ticks.
+///
+/// The time goes from the first one's start to the last one's end.
 fn measure<E: Experiment>(point: &Point) -> Result<u64, String> {
     let go = Pipe::new().map_err(message)?;
     let spans = Pipe::new().map_err(message)?;
@@ -120,7 +124,7 @@ fn measure<E: Experiment>(point: &Point) -> Result<u64, String> {
         }
     }
     drop((go.reader, spans.writer));
-    // Nobody starts before everybody is there: the children wait for the end of this pipe.
+    // No process starts before all of them exist: the children wait for the end of this pipe.
     drop(go.writer);
     let mut bytes = Vec::with_capacity(point.processes * 16);
     spans.reader.fill(&mut bytes).map_err(message)?;

@@ -1,8 +1,8 @@
 //! The three ways of waiting that the experiments compare.
 //!
 //! What a task does is written once, as an `async fn` over [`Model`]. A coroutine is that function
-//! under the executor. A thread polls the same function once: what it awaits blocks the thread
-//! instead of suspending, so that poll completes it.
+//! under the executor. A thread polls the same function once. What it awaits blocks the thread
+//! instead of suspending, so that this poll completes it.
 use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::marker::PhantomData;
@@ -18,11 +18,11 @@ use corank_user::{Error, JoinHandle, Priority, ring, runtime, spawn_with, thread
 
 /// A way to run many tasks in one process.
 pub trait Model: 'static {
-    /// Its name on the command line and in the rows.
+    /// Name of the model on the command line and in the rows.
     const NAME: &'static str;
     /// A task that can be joined.
     type Task;
-    /// What a task sleeps on until another one tells it to look again.
+    /// A signal on which a task sleeps until another one tells it to check again.
     type Signal: Signal;
 
     /// Runs the main task and returns its result.
@@ -46,19 +46,21 @@ pub trait Model: 'static {
     fn write_and_close(writer: OwnedFd, data: Vec<u8>) -> impl Future<Output = ()>;
 }
 
-/// See [`Model::Signal`].
+/// A signal of a [`Model`], on which its tasks wait for their turn.
 pub trait Signal: Send + Sync + Sized + 'static {
-    /// A signal that hasn't been given.
+    /// Creates a signal that hasn't been given.
     fn new() -> Result<Self, Error>;
 
-    /// Returns once `turn` has the value `number`. Whoever sets it gives this signal afterwards.
+    /// Returns once `turn` has the value `number`.
+    ///
+    /// The task that sets it gives this signal afterwards.
     fn wait_until(&self, turn: &AtomicUsize, number: usize) -> impl Future<Output = ()>;
 
     /// Gives the signal.
     fn give(&self);
 }
 
-/// Coroutines of the core; what they wait for wakes them.
+/// Coroutines of the core, which are woken by what they wait for.
 #[derive(Debug)]
 pub struct Coroutine;
 
@@ -110,7 +112,7 @@ impl Signal for AtomicWaker {
                 return Poll::Ready(());
             }
             self.register(context.waker());
-            // It may have been given between the two.
+            // The signal may have been given between the two.
             if turn.load(Ordering::Acquire) == number {
                 Poll::Ready(())
             } else {
@@ -125,7 +127,7 @@ impl Signal for AtomicWaker {
     }
 }
 
-/// Runs a future none of whose awaits suspends.
+/// Runs a future in which no await suspends.
 fn at_once<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -133,21 +135,21 @@ fn at_once<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Threads. What they do is the same; how they wait is `W`.
+/// Threads that do the same; how they wait is `W`.
 #[derive(Debug)]
 pub struct Threads<W>(PhantomData<W>);
 
-/// How threads wait.
+/// A way in which threads wait.
 pub trait Waiting: 'static {
-    /// See [`Model::NAME`].
+    /// Name of the model; see [`Model::NAME`].
     const NAME: &'static str;
-    /// Whether they stay ready and ask again each time they get the hart.
+    /// Tells whether they stay ready and ask again each time they get the hart.
     const YIELDS: bool;
-    /// See [`Model::Signal`].
+    /// Signal of the model; see [`Model::Signal`].
     type Signal: Signal;
 }
 
-/// By yielding, as in AsyncOS, section 3: whatever they wait for, they ask again and again.
+/// Waiting by yielding, as in AsyncOS, section 3: the threads ask again and again.
 #[derive(Debug)]
 pub struct Yielding;
 
@@ -157,7 +159,7 @@ impl Waiting for Yielding {
     type Signal = Nothing;
 }
 
-/// By sleeping in the kernel until what they wait for has happened.
+/// Waiting by sleeping in the kernel until what the threads wait for has happened.
 #[derive(Debug)]
 pub struct Blocking;
 
@@ -213,7 +215,7 @@ impl<W: Waiting> Model for Threads<W> {
     }
 }
 
-/// Who asks again and again needs no signal.
+/// The signal of a thread that asks again and again, and so needs none.
 #[derive(Debug)]
 pub struct Nothing;
 

@@ -6,7 +6,7 @@ use core::fmt;
 
 use super::{Experiment, Point};
 
-/// What the command line asks for: every combination of the lists, `runs` times.
+/// Settings that the command line asks for: every combination of the lists, `runs` times.
 #[derive(Clone, Debug)]
 pub struct Settings {
     models: Vec<String>,
@@ -16,7 +16,7 @@ pub struct Settings {
     runs: usize,
 }
 
-/// Why the command line can't be followed, and what it should look like.
+/// Reason why the command line can't be followed, and its correct form.
 #[derive(Clone, Debug)]
 pub struct Usage {
     problem: String,
@@ -94,8 +94,9 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Every run in the order in which they happen: the models take turns, and each run another one
-    /// begins.
+    /// Returns every run in the order in which they happen.
+    ///
+    /// The models take turns, and each run begins with another model.
     #[must_use]
     pub fn points(&self) -> Vec<Point> {
         let mut points = Vec::new();

@@ -1,7 +1,7 @@
-//! What a program for rCore-Tutorial-v3 (chapter 8) brings along: an entry, raw system calls by
-//! their numbers, `println!`.
+//! The runtime of a program for rCore-Tutorial-v3 (chapter 8): an entry, raw system calls by their
+//! numbers, `println!`.
 //!
-//! Nothing here comes from `corank-user` or `corank-abi`: these programs test that the kernel keeps
+//! Nothing here comes from `corank-user` or `corank-abi`. These programs test that the kernel keeps
 //! that system's interface, so they know it from nowhere else. They have no heap and no shared
 //! pages.
 #![allow(dead_code, reason = "each program uses a part of it")]
@@ -91,7 +91,7 @@ pub(crate) fn write(fd: usize, buffer: &[u8]) -> isize {
     )
 }
 
-/// UDP, as in chapter 9.
+/// Connects a UDP socket, as in chapter 9.
 pub(crate) fn connect(address: u32, local_port: u16, remote_port: u16) -> isize {
     let ports = [local_port, remote_port].map(usize::from);
     syscall(SYSCALL_CONNECT, [address as usize, ports[0], ports[1]])
@@ -134,6 +134,8 @@ pub(crate) fn fork() -> isize {
     syscall(SYSCALL_FORK, [0; 3])
 }
 
+/// Runs another program in this process.
+///
 /// `path` ends with NUL; `args` ends with a null pointer.
 pub(crate) fn exec(path: &core::ffi::CStr, args: &[*const u8]) -> isize {
     syscall(
@@ -245,7 +247,7 @@ macro_rules! println {
 pub(crate) use println;
 
 unsafe extern "Rust" {
-    /// Each program's own.
+    /// Runs the program; each program defines it.
     fn main() -> i32;
 }
 

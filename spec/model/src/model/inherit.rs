@@ -1,4 +1,4 @@
-//! Rules I: who lends to whom, and what follows.
+//! Rules I: which coroutine donates its level to which other one, and the effects.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,11 +7,11 @@ use super::{Model, State};
 use crate::op::{Id, Op};
 
 impl Model {
-    /// P5, I1, I2, I7: the most urgent base level among the coroutine and all that wait for it,
-    /// directly or not.
+    /// Returns the most urgent base level among the coroutine and all that wait for it, directly or
+    /// not (P5, I1, I2, I7).
     ///
-    /// Computed afresh each time, so that nothing can go stale (I4). Each coroutine is looked at
-    /// once, so a cycle (I8) ends.
+    /// It is computed afresh each time, so that it is always up to date (I4). Each coroutine is
+    /// visited once, so the loop ends even in a cycle (I8).
     pub(super) fn effective(&self, id: Id) -> u8 {
         let mut among = vec![id];
         let mut next = 0;
@@ -30,8 +30,9 @@ impl Model {
             .unwrap_or(self.coroutines[id].base)
     }
 
-    /// I1, I5: the coroutine to which this one lends its level. Whoever has been given what it
-    /// waited for lends no more (I4).
+    /// Returns the coroutine to which this one donates its level (I1, I5).
+    ///
+    /// A waiter that has been granted what it waited for donates no more (I4).
     pub(super) fn lends_to(&self, id: Id) -> Option<Id> {
         let waiting = self.coroutines[id].waiting.filter(|w| !w.granted)?;
         match waiting.op {
@@ -41,8 +42,10 @@ impl Model {
         }
     }
 
-    /// R2, R3, I3: after a change at `from`, every ready coroutine along the chain whose level has
-    /// changed moves to the tail of its new level.
+    /// Updates the levels after a change at `from` (R2, R3, I3).
+    ///
+    /// Every ready coroutine along the chain whose level has changed moves to the tail of its new
+    /// level.
     pub(super) fn settle(&mut self, from: Id) {
         let mut seen = Vec::new();
         let mut next = Some(from);
@@ -59,12 +62,13 @@ impl Model {
         }
     }
 
-    /// Whether the coroutines that wait for each other form a cycle (I8). Levels inside one are
-    /// unspecified, so makers of random scenes stop there.
+    /// Tests whether coroutines that wait for each other form a cycle (I8).
+    ///
+    /// Levels inside a cycle are unspecified, so generators of random scenes avoid them.
     pub fn has_deadlock(&self) -> bool {
         self.ids().any(|start| {
             let mut at = self.lends_to(start);
-            // A walk longer than there are coroutines has come back to one of them.
+            // A walk with more steps than there are coroutines has come back to one of them.
             for _ in 0..self.coroutines.0.len() {
                 match at {
                     None => return false,
@@ -75,7 +79,7 @@ impl Model {
         })
     }
 
-    /// All coroutines, in the order of creation.
+    /// Returns all coroutines, in the order of creation.
     pub(super) fn ids(&self) -> impl Iterator<Item = Id> + use<> {
         (0..self.coroutines.0.len()).map(Id)
     }

@@ -1,9 +1,9 @@
 //! The contract, executed.
 //!
-//! Read it beside `spec/contract.md`: this file has the rules of order, states, wake and cancel;
-//! `inherit.rs` the effective level; `wait.rs` everything that a coroutine can wait for. Clarity is
-//! the only aim: the ready queues are one list, and every question is answered by looking through
-//! all coroutines.
+//! Read it beside `spec/contract.md`. This file has the rules of order, states, wake and cancel.
+//! `inherit.rs` has the effective level, and `wait.rs` everything that a coroutine can wait for.
+//! Clarity is the only aim: the ready queues are one list, and every question is answered by a
+//! search through all coroutines.
 
 mod inherit;
 mod wait;
@@ -14,9 +14,9 @@ use crate::op::{Id, Op, Reply};
 use crate::trace::{Global, Policy, Settings};
 use wait::{Held, Primitives, Waiting};
 
-/// How many levels there are (P1).
+/// The number of levels (P1).
 const LEVELS: u8 = 64;
-/// The level of who names none (P2).
+/// The default level (P2).
 const DEFAULT_LEVEL: u8 = 32;
 
 /// The state of a coroutine (S1).
@@ -28,11 +28,11 @@ pub enum State {
     Running,
     /// In no queue, not being polled.
     Blocked,
-    /// Over, or never created because its spawn was refused.
+    /// Exited, or never created because its spawn was refused.
     Exited,
 }
 
-/// How a coroutine ended (X5).
+/// The way in which a coroutine ended (X5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// With its output.
@@ -52,30 +52,30 @@ struct Coroutine {
     /// A cancel came during the present poll (X2).
     cancelled: bool,
     polls: u32,
-    /// What it waits for, and whether it has been given that already (N2).
+    /// The operation that it waits for, and whether that has been granted (N2).
     waiting: Option<Waiting>,
     /// Locks and permits, in the order of acquisition (X9).
     held: Vec<Held>,
-    /// Its handle exists and has not given the result (X8).
+    /// Its handle exists and has not returned the result (X8).
     handle: bool,
     outcome: Option<Outcome>,
 }
 
 /// A plain executor of the contract.
 ///
-/// [`apply`](Model::apply) is total: any operation with any number is answered, and nothing panics.
-/// It costs time proportional to the number of coroutines, or its square.
+/// [`apply`](Model::apply) is total: it replies to any operation with any number, and never panics.
+/// Its cost is proportional to the number of coroutines, or its square.
 #[derive(Clone, Debug)]
 pub struct Model {
     settings: Settings,
     coroutines: Table,
-    /// All ready coroutines with the level at which they queue, in the order in which they got
-    /// there. The queue of a level is what this list holds of that level.
+    /// All ready coroutines with the level at which they queue, in the order in which they were
+    /// queued. The queue of a level is the part of this list with that level.
     ready: Vec<(u8, Id)>,
     running: Option<Id>,
     /// The number of picks that ran a coroutine (B2).
     picks: u32,
-    /// Where the next reserved pick starts (B3).
+    /// The level at which the next reserved pick starts (B3).
     cursor: u8,
     elsewhere: Option<u8>,
     primitives: Primitives,
@@ -88,7 +88,7 @@ impl Default for Model {
 }
 
 impl Model {
-    /// An executor without coroutines.
+    /// Returns an executor without coroutines.
     pub fn new(settings: &Settings) -> Model {
         Model {
             settings: settings.clone(),
@@ -102,11 +102,12 @@ impl Model {
         }
     }
 
-    /// Does one operation and says what came of it. [`Reply::Invalid`] means that it makes no sense
-    /// now; nothing has changed then.
+    /// Performs one operation and returns the reply.
+    ///
+    /// [`Reply::Invalid`] means that the operation makes no sense now. Then nothing has changed.
     pub fn apply(&mut self, op: Op) -> Reply {
-        // A coroutine that was picked while it waits first polls, or drops, the future that it
-        // waits in: no code of its own runs before that.
+        // A coroutine that was picked while it waits first polls, or drops, the future in which it
+        // waits. No code of its own runs before that.
         let must_resume = self
             .running
             .is_some_and(|c| self.coroutines[c].waiting.is_some());
@@ -160,7 +161,7 @@ impl Model {
         Reply::Done
     }
 
-    /// How many coroutines have not exited (C5).
+    /// Returns how many coroutines have not exited (C5).
     fn alive(&self) -> usize {
         let alive = |c: &&Coroutine| c.state != State::Exited;
         self.coroutines.0.iter().filter(alive).count()
@@ -233,7 +234,7 @@ impl Model {
         Reply::Picked(id)
     }
 
-    /// The level of a reserved pick; moves the cursor (B3).
+    /// Returns the level of a reserved pick, and moves the cursor (B3).
     fn reserved(&mut self) -> u8 {
         let bitmap = self.bitmap();
         while bitmap & (1 << self.cursor) == 0 {
@@ -266,7 +267,7 @@ impl Model {
         Reply::Done
     }
 
-    /// The end of a coroutine, in the order that X9 and X6 demand.
+    /// Ends a coroutine, in the order that X9 and X6 demand.
     fn exit(&mut self, id: Id, outcome: Outcome) {
         self.ready.retain(|&(_, other)| other != id);
         self.drop_wait(id);
@@ -293,7 +294,7 @@ impl Model {
         reply
     }
 
-    /// The state of a coroutine; of one that was never spawned, exited.
+    /// Returns the state of a coroutine, or `Exited` for one that was never spawned.
     pub fn state(&self, id: Id) -> State {
         self.coroutines
             .0
@@ -301,52 +302,55 @@ impl Model {
             .map_or(State::Exited, |c| c.state)
     }
 
-    /// The effective level of a coroutine (P5); none once it has exited.
+    /// Returns the effective level of a coroutine (P5), or `None` if it has exited.
     pub fn level(&self, id: Id) -> Option<u8> {
         (self.state(id) != State::Exited).then(|| self.effective(id))
     }
 
-    /// How often a coroutine was picked.
+    /// Returns how often a coroutine was picked.
     pub fn polls(&self, id: Id) -> u32 {
         self.coroutines.0.get(id.0).map_or(0, |c| c.polls)
     }
 
-    /// The ready bitmap (P3).
+    /// Returns the ready bitmap (P3).
     pub fn bitmap(&self) -> u64 {
         let set = |bits, &(level, _): &(u8, Id)| bits | 1u64 << level;
         self.ready.iter().fold(0, set)
     }
 
-    /// The running coroutine, if any.
+    /// Returns the running coroutine, if any.
     pub fn running(&self) -> Option<Id> {
         self.running
     }
 
-    /// The published level of the running coroutine (P4).
+    /// Returns the published level of the running coroutine (P4).
     pub fn running_level(&self) -> Option<u8> {
         self.running.map(|id| self.effective(id))
     }
 
-    /// The ready coroutines of a level, head first.
+    /// Returns the ready coroutines of a level, head first.
     pub fn queue(&self, level: u8) -> Vec<Id> {
         let here = self.ready.iter().filter(|&&(at, _)| at == level);
         here.map(|&(_, id)| id).collect()
     }
 
-    /// How many coroutines were spawned, the refused ones included: the number of the next [`Id`].
+    /// Returns how many coroutines were spawned, including refused ones. It is the number of the
+    /// next [`Id`].
     pub fn spawned(&self) -> usize {
         self.coroutines.0.len()
     }
 
-    /// What the coroutine waits for, if it has begun to wait and has not been told of the end.
+    /// Returns the operation that the coroutine waits for, until its future is polled to the end or
+    /// dropped.
     pub fn waits_for(&self, id: Id) -> Option<Op> {
         Some(self.coroutines.0.get(id.0)?.waiting?.op)
     }
 }
 
-/// All coroutines by [`Id`]. They are never removed, so an identifier never comes back (C2). The
-/// indices are for identifiers from the model's own lists; what comes from outside is checked
-/// first.
+/// All coroutines by [`Id`].
+///
+/// They are never removed, so an identifier is never reused (C2). Only identifiers from the model's
+/// own lists are used as indices. Other identifiers are checked first.
 #[derive(Clone, Debug)]
 struct Table(Vec<Coroutine>);
 

@@ -1,9 +1,9 @@
 //! Rules K, M, N, T, and the waiting half of X: everything that a coroutine can wait for.
 //!
-//! Each wait goes the same way. [`begin`](Model::begin) takes what is wanted if it is there, or
-//! puts the coroutine among the waiters. Whoever gives it later *grants* it: the waiter leaves the
-//! list, owns what it wanted, and is woken (N2). When the waiter runs again it *completes*. If it
-//! is dropped instead, what it had been granted goes on to the next (N3).
+//! Each wait has the same steps. [`begin`](Model::begin) takes the wanted object if it is there, or
+//! adds the coroutine to the waiters. The operation that provides the object later *grants* it: the
+//! waiter leaves the list, owns the object, and is woken (N2). When the waiter runs again, it
+//! *completes*. If it is dropped instead, the granted object goes on to the next waiter (N3).
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
@@ -17,11 +17,11 @@ use crate::trace::Settings;
 pub(super) struct Waiting {
     /// The operation that has to wait.
     pub(super) op: Op,
-    /// It has been given what it waits for, and has not run since.
+    /// The operation has been granted, and the coroutine has not run since.
     pub(super) granted: bool,
 }
 
-/// What a coroutine gives back when it ends (X9).
+/// An object that a coroutine gives back when it ends (X9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
     Mutex(usize),
@@ -30,17 +30,18 @@ pub(super) enum Held {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mutex {
-    /// N2: from the hand-over on, even if it has not run since.
+    /// The holder from the hand-over on, even if it has not run since (N2).
     pub(super) holder: Option<Id>,
     waiters: Vec<Id>,
 }
 
-/// Permits and those who wait for one. Semaphores, keys, and both sides of a channel are made of
-/// these.
+/// Permits, and the coroutines that wait for one.
+///
+/// Semaphores, keys, and both sides of a channel are made of these.
 #[derive(Clone, Debug)]
 struct Permits {
     free: u32,
-    /// More than these are not kept (K3).
+    /// The largest number of free permits (K3).
     most: u32,
     waiters: Vec<Id>,
 }
@@ -61,7 +62,7 @@ struct Event {
     waiters: Vec<Id>,
 }
 
-/// N10: a channel is a queue between two semaphores.
+/// A queue between two semaphores, which is a channel (N10).
 #[derive(Clone, Debug)]
 struct Channel {
     queue: VecDeque<u64>,
@@ -118,7 +119,7 @@ impl Primitives {
         }
     }
 
-    /// Whether the primitive that the operation names exists.
+    /// Tests whether the primitive that the operation names exists.
     fn exists(&self, op: Op) -> bool {
         match op {
             Op::Lock(m) | Op::Unlock(m) => m < self.mutexes.len(),
@@ -129,7 +130,7 @@ impl Primitives {
         }
     }
 
-    /// The list in which the operation waits, if it has one.
+    /// Returns the list in which the operation waits, if it has one.
     fn waiters(&mut self, op: Op) -> Option<&mut Vec<Id>> {
         match op {
             Op::Lock(m) => self.mutexes.get_mut(m).map(|m| &mut m.waiters),
@@ -139,7 +140,7 @@ impl Primitives {
     }
 }
 
-/// The permits that an operation takes one of.
+/// Returns the permits of which an operation takes one.
 fn pool_of(op: Op) -> Option<Pool> {
     Some(match op {
         Op::Acquire(s) => Pool::Semaphore(s),
@@ -194,7 +195,7 @@ impl Model {
         }
     }
 
-    /// Takes what `op` wants, or waits for it.
+    /// Takes the object that `op` wants, or waits for it.
     fn begin(&mut self, id: Id, op: Op) -> Reply {
         if let Op::Join(other) = op
             && (!self.has_handle(other) || self.joiner(other).is_some())
@@ -216,7 +217,7 @@ impl Model {
         Reply::Waits
     }
 
-    /// Takes what `op` wants, if it is there.
+    /// Takes the object that `op` wants, if it is there.
     fn take(&mut self, id: Id, op: Op) -> bool {
         match op {
             Op::Lock(m) => {
@@ -241,7 +242,7 @@ impl Model {
         }
     }
 
-    /// The coroutine runs and owns what `op` wanted.
+    /// Completes `op`: the coroutine runs and owns the object.
     fn complete(&mut self, id: Id, op: Op) -> Reply {
         match op {
             Op::Lock(mutex) => self.coroutines[id].held.push(Held::Mutex(mutex)),
@@ -261,7 +262,7 @@ impl Model {
         Reply::Done
     }
 
-    /// The waiter has been given what it waits for.
+    /// Grants the waiter what it waits for, and wakes it.
     pub(super) fn grant(&mut self, id: Id) {
         if let Some(waiting) = &mut self.coroutines[id].waiting {
             waiting.granted = true;
@@ -269,7 +270,7 @@ impl Model {
         self.wake(id);
     }
 
-    /// The future in which the coroutine waits is dropped (X9, N3, M7, T5, I4).
+    /// Drops the future in which the coroutine waits (X9, N3, M7, T5, I4).
     pub(super) fn drop_wait(&mut self, id: Id) {
         let lent_to = self.lends_to(id);
         let Some(Waiting { op, granted }) = self.coroutines[id].waiting.take() else {
@@ -296,7 +297,7 @@ impl Model {
         }
     }
 
-    /// N1, M3: the most urgent by level now, the first among equals.
+    /// Returns the most urgent waiter by its present level, the first among equals (N1, M3).
     fn most_urgent(&self, waiters: &[Id]) -> Option<Id> {
         waiters.iter().copied().min_by_key(|&id| self.effective(id))
     }
@@ -309,7 +310,7 @@ impl Model {
         mutex.waiters.retain(|&id| Some(id) != next);
         if let Some(next) = next {
             if let Some(waiting) = &mut self.coroutines[next].waiting {
-                waiting.granted = true; // it lends no more before levels are looked at again
+                waiting.granted = true; // it donates no more before levels are computed again
             }
             self.settle(next);
             self.wake(next);
@@ -337,7 +338,7 @@ impl Model {
         self.release(Pool::Semaphore(semaphore));
     }
 
-    /// Removes the latest such thing from what the coroutine holds, and says whether there was one.
+    /// Removes the latest such object that the coroutine holds. Returns false if there is none.
     fn take_held(&mut self, id: Id, what: Held) -> bool {
         let held = &mut self.coroutines[id].held;
         let at = held.iter().rposition(|&other| other == what);
@@ -351,7 +352,7 @@ impl Model {
         }
     }
 
-    /// One permit comes back: to a waiter, or to the pool (N6, K2, K3, K5).
+    /// Gives back one permit: to a waiter, or to the pool (N6, K2, K3, K5).
     fn release(&mut self, pool: Pool) {
         let Some(permits) = self.primitives.permits(pool) else {
             return;
@@ -398,7 +399,7 @@ impl Model {
         self.coroutines.0.get(id.0).is_some_and(|c| c.handle)
     }
 
-    /// The coroutine that awaits the handle of `id`.
+    /// Returns the coroutine that awaits the handle of `id`.
     pub(super) fn joiner(&self, id: Id) -> Option<Id> {
         self.ids().find(|&w| {
             self.coroutines[w]
@@ -432,7 +433,7 @@ impl Model {
 }
 
 impl Outcome {
-    /// The word for it in a trace.
+    /// Returns its word in a trace.
     pub fn word(self) -> &'static str {
         match self {
             Outcome::Finished => "ok",

@@ -1,8 +1,8 @@
 //! The parser of the trace format that `spec/traces/README.md` describes.
 //!
-//! It goes line by line and keeps just enough to tell the author of a trace what is wrong: the
-//! names, the poll that is open, and what each coroutine waits for. Whether the trace is right is
-//! for [`replay()`](crate::replay()) on the model to say.
+//! It reads line by line, and keeps only what it needs to tell the author of a trace what is wrong:
+//! the names, the open poll, and what each coroutine waits for. [`replay()`](crate::replay()) on
+//! the model decides whether the trace is right.
 
 mod words;
 
@@ -41,7 +41,7 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// The first line that does not follow the format, with what is wrong.
+    /// Returns the first line that does not follow the format, with what is wrong.
     pub fn parse(file: &str, text: &str) -> Result<Trace, ParseError> {
         let mut parser = Parser::new(file);
         let mut last = 1;
@@ -56,7 +56,7 @@ impl Trace {
     }
 }
 
-/// Which part of the trace is being read.
+/// The part of the trace that is being read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Format,
@@ -70,11 +70,11 @@ struct Parser {
     trace: Trace,
     at: usize,
     part: Part,
-    /// The poll that has begun: where, whose, and what happened in it.
+    /// The poll that has begun: its line, its coroutine, and its lines so far.
     open: Option<(usize, Id, Vec<PollLine>)>,
-    /// What each coroutine waits for.
+    /// The operation that each coroutine waits for.
     waiting: Vec<Option<Op>>,
-    /// The last step was `advance`.
+    /// True if the last step was `advance`.
     advanced: bool,
 }
 
@@ -290,7 +290,7 @@ impl Parser {
             "sleep" => Op::Sleep(words.number("a time")?),
             "join" => Op::Join(self.coroutine(words)?),
             "got" => {
-                // With nothing pending, `check_place` refuses the line.
+                // If no operation is pending, `check_place` refuses the line.
                 let waited = self.pending().unwrap_or(Op::Resume);
                 return Ok((Op::Resume, self.end_of_wait(waited, words)?));
             }
@@ -314,7 +314,7 @@ impl Parser {
         Ok((op, reply))
     }
 
-    /// What comes of an operation that does not have to wait any more, or never had to.
+    /// Reads the reply to an operation that does not wait, or no longer waits.
     fn end_of_wait(&self, op: Op, words: &mut Words<'_>) -> Result<Reply, String> {
         Ok(match op {
             Op::Receive(_) => Reply::Received(words.number("the message")?),
@@ -323,7 +323,7 @@ impl Parser {
         })
     }
 
-    /// Whether the operation may stand here.
+    /// Tests whether the operation may stand here.
     fn check_place(&self, verb: &str, op: Op) -> Result<(), String> {
         if op.is_outside() {
             self.must_be_outside(verb)?;
@@ -343,7 +343,7 @@ impl Parser {
         }
     }
 
-    /// What the coroutine whose poll is open waits for.
+    /// Returns the operation that the coroutine of the open poll waits for.
     fn pending(&self) -> Option<Op> {
         let (_, id, _) = self.open.as_ref()?;
         *self.waiting.get(id.0)?

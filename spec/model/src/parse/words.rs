@@ -7,7 +7,7 @@ use core::str::{FromStr, SplitAsciiWhitespace};
 
 use crate::model::{Outcome, State};
 
-/// Words that mean something after a name, and so cannot be names.
+/// Words that have a meaning after a name, and so cannot be names.
 const RESERVED: [&str; 6] = ["none", "refused", "waits", "ok", "cancelled", "panicked"];
 
 pub(super) struct Words<'a> {
@@ -15,7 +15,7 @@ pub(super) struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// The words up to a comment.
+    /// Returns the words of a line, up to a comment.
     pub(super) fn of(line: &'a str) -> Words<'a> {
         let text = line.split('#').next().unwrap_or("");
         Words {
@@ -55,7 +55,7 @@ impl<'a> Words<'a> {
         number(word).ok_or_else(|| format!("{what} must be a number, and fit, not `{word}`"))
     }
 
-    /// A number, if the next word begins with a digit.
+    /// Returns a number, if the next word begins with a digit.
     pub(super) fn optional_number<T: FromStr>(&mut self) -> Result<Option<T>, String> {
         match self.rest.peek() {
             Some(word) if word.starts_with(|c: char| c.is_ascii_digit()) => {
@@ -117,7 +117,7 @@ impl<'a> Words<'a> {
             .ok_or_else(|| format!("no result is called `{word}`"))
     }
 
-    /// A name that is not in the list yet; it is added.
+    /// Adds a name, which must not be in the list yet.
     pub(super) fn new_name(&mut self, names: &mut Vec<String>) -> Result<(), String> {
         let name = self.next("a name")?;
         let good = name.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -135,14 +135,14 @@ impl<'a> Words<'a> {
         Ok(())
     }
 
-    /// The place of a name in the list.
+    /// Returns the index of a name in the list.
     pub(super) fn known(&mut self, names: &[String], kind: &str) -> Result<usize, String> {
         let name = self.next(kind)?;
         index_of(names, name, kind)
     }
 }
 
-/// Digits only: a sign, as `FromStr` would take it, is not part of the format.
+/// Parses digits only. `FromStr` also accepts a sign, which is not part of the format.
 fn number<T: FromStr>(word: &str) -> Option<T> {
     let digits = word.chars().all(|c| c.is_ascii_digit());
     digits.then(|| word.parse().ok()).flatten()

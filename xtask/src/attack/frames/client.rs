@@ -1,4 +1,4 @@
-//! The good client: connections to `echo-server` one after the other, and the one that gives
+//! The good client: it connects to `echo-server` again and again, and has one more connection for
 //! orders.
 
 use super::wire::Wire;
@@ -10,13 +10,13 @@ use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, IpCidr, Ipv4Address};
 use std::time::SystemTime;
 
-/// This computer.
+/// This computer's addresses.
 const ADDRESS: Ipv4Address = Ipv4Address::new(10, 0, 2, 2);
 const CARD: EthernetAddress = EthernetAddress([0x52, 0x55, 10, 0, 2, 2]);
 /// The server's ports.
 const ECHO: u16 = 7;
 const ORDERS: u16 = 9;
-/// Bytes that go out and come back, more than one frame has.
+/// Bytes that a connection sends and gets back: more than one frame holds.
 const LENGTH: usize = 5000;
 const BUFFER: usize = 8192;
 /// The first port of connections.
@@ -28,9 +28,9 @@ pub(super) struct Client {
     sockets: SocketSet<'static>,
     orders: SocketHandle,
     echo: SocketHandle,
-    /// How many connections there were.
+    /// The number of connections so far.
     connections: u16,
-    /// What was sent and received of this connection.
+    /// The numbers of bytes that this connection has sent and received.
     sent: usize,
     received: usize,
     is_ending: bool,
@@ -81,7 +81,7 @@ impl Client {
             .expect("the socket is closed, and the ports are good");
     }
 
-    /// The state of the connection that is under way, for people.
+    /// Returns the state of the current connection, as text for people.
     pub(super) fn state(&self) -> String {
         self.sockets
             .get::<Socket<'_>>(self.echo)
@@ -89,12 +89,12 @@ impl Client {
             .to_string()
     }
 
-    /// Whether the server takes orders from here.
+    /// Tests whether the server takes orders from this client.
     pub(super) fn has_orders(&mut self) -> bool {
         self.sockets.get_mut::<Socket<'_>>(self.orders).may_send()
     }
 
-    /// Orders the server's end, once.
+    /// Orders the server to end, once.
     pub(super) fn end_server(&mut self) {
         if !std::mem::replace(&mut self.is_ending, true) {
             let orders = self.sockets.get_mut::<Socket<'_>>(self.orders);
@@ -103,10 +103,12 @@ impl Client {
         }
     }
 
-    /// One turn of all connections. True: another one has come back whole.
+    /// Runs one turn of all connections.
+    ///
+    /// Returns `true` if all bytes of another connection have come back.
     ///
     /// # Errors
-    /// When other bytes come back, or the server breaks a connection off.
+    /// When other bytes come back, or the server aborts a connection.
     pub(super) fn turn(&mut self) -> Result<bool> {
         self.interface
             .poll(now(), &mut self.wire, &mut self.sockets);
@@ -159,7 +161,7 @@ impl Client {
 
     /// Begins another connection.
     fn begin(&mut self) {
-        // What the last one has to say still goes out.
+        // The last frames of the previous connection still go out.
         self.interface
             .poll(now(), &mut self.wire, &mut self.sockets);
         self.connections += 1;
@@ -168,7 +170,7 @@ impl Client {
         self.connect(self.echo, ECHO, FIRST_PORT + self.connections);
     }
 
-    /// Waits for a moment.
+    /// Sleeps for a moment.
     pub(super) fn rest(&self) {
         self.wire.rest();
     }

@@ -1,15 +1,16 @@
-//! Hostile computers: frames of every kind, most of them damaged in a few places, also of
-//! connections that they have.
+//! Hostile computers: they send frames of every kind, most of them damaged in a few places.
 //!
-//! They do not pretend to be the good client: on a network without authentication that takes its
-//! place.
+//! Some of the frames belong to connections that the computers have.
+//!
+//! They do not pretend to be the good client: on a network without authentication, a computer that
+//! does so takes the client's place.
 
 use super::wire::{GOOD, HOSTILE};
 use crate::os::lan::MACHINE;
 use crate::os::network::CARD;
 use fastrand::Rng;
 
-/// What follows the Ethernet header.
+/// The types in the Ethernet header, which say what follows it.
 const ARP: [u8; 2] = [8, 6];
 const IPV4: [u8; 2] = [8, 0];
 /// Operations of ARP.
@@ -21,33 +22,37 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// The flags RST and ACK.
 const RESET: u8 = 0x14;
-/// Bytes of the headers.
+/// Bytes of the Ethernet and IP headers.
 const ETHERNET: usize = 14;
 const IP: usize = 20;
 /// The echo server's port, which is attacked most.
 const ECHO: u16 = 7;
-/// The port that hostile computers leave alone: who gives orders there may end the server.
+/// The port that hostile computers leave alone, because an order that arrives there may end the
+/// server.
 const ORDERS: u16 = 9;
-/// Ports that each hostile computer uses: together fewer than the server lets wait.
+/// The number of ports that each hostile computer uses.
+///
+/// All of them together are fewer than the connections that the server lets wait.
 const PORTS: u16 = 16;
 const FIRST_PORT: u16 = 50_000;
-/// How many connections are remembered.
+/// The most connections that are remembered.
 const MEMORY: usize = 1000;
 
-/// The last that the machine has said in a connection.
+/// The last segment that the machine has sent in a connection.
 #[derive(Clone, Copy)]
 struct Segment {
     /// The hostile computer's address, which damage may have made any.
     address: [u8; 4],
     here: u16,
     there: u16,
-    /// What it expects, and what it expects to be acknowledged.
+    /// The number that the machine expects next, and the one that it expects to be acknowledged.
     next: u32,
     acknowledge: u32,
 }
 
 impl Segment {
-    /// The header of an answer, up to its checksum, with room for so many bytes of options.
+    /// Returns the header of an answer, up to its checksum, with room for `options` bytes of
+    /// options.
     fn header(
         &self,
         flags: u8,
@@ -66,7 +71,7 @@ impl Segment {
         header
     }
 
-    /// What tells its connection from others.
+    /// Returns what identifies its connection.
     fn ends(&self) -> ([u8; 4], u16, u16) {
         (self.address, self.here, self.there)
     }
@@ -75,11 +80,12 @@ impl Segment {
 pub(super) struct Hostile {
     rng: Rng,
     heard: Vec<Segment>,
-    /// Questions for hostile computers' hardware addresses.
+    /// Hostile computers that the machine has asked for hardware addresses, by the last byte of the
+    /// address.
     asked: Vec<u8>,
     /// The connection that was given up last.
     given_up: usize,
-    /// The machine has answered the last [question](Hostile::question).
+    /// Whether the machine has answered the last [question](Hostile::question).
     is_answered: bool,
 }
 
@@ -120,8 +126,11 @@ impl Hostile {
         }
     }
 
-    /// Gives up the next of all connections, as a computer does that knows of none, again and
-    /// again. Says where the computers are, if the machine has asked.
+    /// Returns the frames that reset the next connection, and answers to the machine's ARP
+    /// requests.
+    ///
+    /// It resets one connection after the other, again and again, as a computer does that has no
+    /// such connection.
     pub(super) fn gives_up(&mut self) -> Vec<Vec<u8>> {
         let asked = std::mem::take(&mut self.asked);
         let mut frames: Vec<_> = asked
@@ -140,24 +149,24 @@ impl Hostile {
         frames
     }
 
-    /// A question that the machine answers when it has taken all frames before.
+    /// Returns a question that the machine answers after it has taken all earlier frames.
     pub(super) fn question(&mut self) -> Vec<u8> {
         self.is_answered = false;
         self.whole_arp(HOSTILE.start, REQUEST)
     }
 
-    /// Whether the machine has answered the last question.
+    /// Tests whether the machine has answered the last question.
     pub(super) fn is_answered(&self) -> bool {
         self.is_answered
     }
 
-    /// Another frame for the machine.
+    /// Returns another frame for the machine.
     pub(super) fn frame(&mut self) -> Vec<u8> {
         loop {
             let frame = self.any();
             let is_good = frame.windows(4).any(|bytes| bytes == GOOD);
             let is_order = word(&frame, ETHERNET + IP + 2) == Some(ORDERS);
-            // For QEMU no byte at all is the end of the wire.
+            // QEMU takes an empty frame for the end of the wire.
             if !is_good && !is_order && !frame.is_empty() {
                 return frame;
             }
@@ -243,7 +252,9 @@ impl Hostile {
         frame
     }
 
-    /// A packet with this payload. Its checksums are right most of the time, also behind damage.
+    /// Returns a frame with this payload.
+    ///
+    /// Its checksums are right most of the time, even after damage.
     fn ip(&mut self, computer: u8, protocol: u8, payload: Vec<u8>) -> Vec<u8> {
         let fragment = match self.rng.u8(..12) {
             0 => self.rng.u16(..),
@@ -278,7 +289,7 @@ impl Hostile {
         frame
     }
 
-    /// A segment, of a connection that the machine knows if there is one.
+    /// Returns a frame with a TCP segment, of the connection `known` if there is one.
     fn tcp(&mut self, known: Option<Segment>) -> Vec<u8> {
         let segment = known.unwrap_or(Segment {
             address: [10, 0, 2, self.rng.u8(HOSTILE)],
@@ -331,7 +342,7 @@ impl Hostile {
         self.ip(segment.address[3], TCP, payload)
     }
 
-    /// Changes a few bytes, and the length, of one frame in so many.
+    /// Changes a few bytes, and the length, of one frame in `of`.
     fn damage(&mut self, frame: &mut Vec<u8>, of: u8) {
         if self.rng.u8(..of) > 0 || frame.is_empty() {
             return;
@@ -359,7 +370,7 @@ impl Hostile {
     }
 }
 
-/// What a frame of the machine says of a connection.
+/// Returns the segment of a connection that a frame of the machine carries.
 fn segment(frame: &[u8]) -> Option<Segment> {
     let packet = frame.get(ETHERNET..)?;
     if frame.get(12..14)? != IPV4 || *packet.get(9)? != TCP {
@@ -369,7 +380,7 @@ fn segment(frame: &[u8]) -> Option<Segment> {
     let tcp = packet.get(header..)?;
     let total = usize::from(word(packet, 2)?);
     let data = total.checked_sub(header + usize::from(*tcp.get(12)? >> 4) * 4)?;
-    // A SYN and a FIN count.
+    // A SYN and a FIN count as one byte each.
     let flags = u32::from(*tcp.get(13)?);
     Some(Segment {
         address: packet.get(16..20)?.try_into().ok()?,
@@ -380,7 +391,7 @@ fn segment(frame: &[u8]) -> Option<Segment> {
     })
 }
 
-/// The Internet's checksum.
+/// Returns the Internet checksum of the parts.
 fn checksum(parts: &[&[u8]]) -> u16 {
     let mut sum = 0_u32;
     for part in parts {
@@ -394,7 +405,7 @@ fn checksum(parts: &[&[u8]]) -> u16 {
     !(sum as u16)
 }
 
-/// Sets the checksums of IP and of what it carries, as far as there is room for them.
+/// Sets the checksums of IP and of its payload, as far as there is room for them.
 fn set_checksums(frame: &mut [u8]) {
     let Some(packet) = frame.get_mut(ETHERNET..) else {
         return;

@@ -1,6 +1,7 @@
-//! Damaged frames against the operating system's network. This program is the wire and all
-//! computers on it: a good client, a TCP stack of its own, that must be served throughout, and
-//! hostile ones.
+//! Attacks by damaged frames on the operating system's network.
+//!
+//! This program is the wire and all computers on it. One is a good client, a TCP stack of its own,
+//! that must be served throughout. The others are hostile.
 
 mod client;
 mod hostile;
@@ -21,22 +22,26 @@ use wire::Wire;
 
 /// Harts of the machines, in turn.
 const HARTS: [u32; 4] = [1, 2, 4, 8];
-/// Connections of the good client, one after the other, and hostile frames in one turn.
+/// The number of the good client's connections, one after the other, and of hostile frames in one
+/// turn.
 const CONNECTIONS: usize = 8;
 const BURST: usize = 20;
-/// How many turns there are at least.
+/// The number of turns with hostile frames.
 const BURSTS: usize = 60;
-/// How long hostile computers wait for the machine to have taken a burst: what asks for that may be
-/// lost.
+/// How long hostile computers wait until the machine has taken a burst.
+///
+/// The question that asks for that may be lost.
 const TAKEN: Duration = Duration::from_millis(200);
 /// How long the good client waits for all its answers.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// What the server prints when it can be reached, and when nothing is left of what it took.
+/// What the server prints when it can be reached, and when it has released all that it took.
 const LISTENING: &str = "listening";
 const NOTHING_LEFT: &str = "frames, coroutines and sockets as before";
 
-/// A folder for the wire's sockets, whose names have to be short. It goes with the value.
+/// A folder for the wire's sockets, which must have short names.
+///
+/// Dropping the value removes it.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -45,7 +50,7 @@ impl Drop for Folder {
     }
 }
 
-/// One machine with `echo-server`.
+/// Runs one machine with `echo-server`.
 pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
     let name = format!("corank-wire-{}-{seed}", std::process::id());
     let folder = Folder(std::env::temp_dir().join(name));
@@ -83,7 +88,7 @@ pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
             );
             Ok(())
         });
-        // Why the client was not served says more than how the machine ended.
+        // The reason why the client was not served says more than how the machine ended.
         served.and(printed)
     })
 }
@@ -109,12 +114,11 @@ fn serve(wire: Wire, seed: u64, is_over: &AtomicBool) -> Result<()> {
             }
         }
         if asked.is_some_and(|asked| asked.elapsed() > Duration::from_secs(5)) {
-            // Only to know whether it answers.
+            // This only shows whether it answers.
             client.wire().send(&hostile.question());
             asked = Some(Instant::now());
         }
-        // More at a time would only fill the wire, which then loses the good client's frames as
-        // well.
+        // More at a time would only fill the wire, which then loses the good client's frames too.
         let has_taken = asked.is_none_or(|asked| hostile.is_answered() || asked.elapsed() > TAKEN);
         if client.has_orders() && bursts < BURSTS && has_taken {
             for _ in 0..BURST {

@@ -1,4 +1,4 @@
-//! The wire: frames as datagrams between two sockets of Unix.
+//! The wire: frames as datagrams between two Unix sockets.
 
 use anyhow::{Context as _, Result};
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The longest frame.
 const LONGEST: usize = 1514;
-/// How often a frame is offered to a wire that is full.
+/// The number of attempts to send a frame to a full wire.
 const ATTEMPTS: usize = 40;
 /// The good client's address.
 pub(super) const GOOD: [u8; 4] = [10, 0, 2, 2];
@@ -21,12 +21,12 @@ pub(super) const HOSTILE: std::ops::Range<u8> = 100..104;
 pub(super) struct Wire {
     socket: UnixDatagram,
     machine: PathBuf,
-    /// Frames for others than the good client.
+    /// Frames for other computers than the good client.
     foreign: Vec<Vec<u8>>,
 }
 
 impl Wire {
-    /// A wire from `here` to `machine`, which is there when QEMU is.
+    /// Makes a wire from `here` to `machine`, a socket that QEMU makes.
     ///
     /// # Errors
     /// When the socket cannot be made.
@@ -40,7 +40,9 @@ impl Wire {
         })
     }
 
-    /// Sends a frame. A wire that stays full loses it, as others do.
+    /// Sends a frame.
+    ///
+    /// A wire that stays full loses the frame, as real wires do.
     pub(super) fn send(&self, frame: &[u8]) {
         for _ in 0..ATTEMPTS {
             match self.socket.send_to(frame, &self.machine) {
@@ -50,12 +52,12 @@ impl Wire {
         }
     }
 
-    /// Frames that came for hostile computers.
+    /// Takes the frames that came for hostile computers.
     pub(super) fn foreign(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.foreign)
     }
 
-    /// Waits for a moment.
+    /// Sleeps for a moment.
     pub(super) fn rest(&self) {
         std::thread::sleep(Duration::from_micros(500));
     }
@@ -73,8 +75,10 @@ impl Wire {
     }
 }
 
-/// Whether a frame of the machine, ARP or IPv4, goes to another computer than the good client.
-/// Hostile frames name many as theirs.
+/// Tests whether a frame of the machine, ARP or IPv4, goes to another computer than the good
+/// client.
+///
+/// Hostile frames name many addresses as their own.
 fn is_for_hostile(frame: &[u8]) -> bool {
     let target = match frame.get(12..14) {
         Some([8, 0]) => frame.get(30..34),

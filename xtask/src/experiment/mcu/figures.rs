@@ -1,5 +1,6 @@
-//! What the C++ library's page of figures says, `docs/cpp-mcu-size.md`: measured here, and the same
-//! on every machine with the same compilers.
+//! The C++ library's page of figures, `docs/cpp-mcu-size.md`.
+//!
+//! Its figures are measured here, and are the same on every machine with the same compilers.
 
 use super::super::runner::Listener;
 use super::{BUILDS, Sections, build, cpp_sizes, cpp_switches, sample, samples};
@@ -11,7 +12,7 @@ use corank_report::row::{self, Sample};
 use corank_report::verdict::Verdict;
 use std::path::PathBuf;
 
-/// What `cpp/mcu/bench/feature.cpp` knows, and what is measured of each.
+/// The features in `cpp/mcu/bench/feature.cpp`, each of which is measured.
 const FEATURES: &[&str] = &[
     "call",
     "join",
@@ -30,16 +31,16 @@ const FEATURES: &[&str] = &[
     "generator",
 ];
 
-/// Everything that the page says, and the rows of the experiments behind it.
+/// The page, and the rows of the experiments behind it.
 pub(crate) struct Figures {
-    /// Of `mcu-switch`.
+    /// The rows of `mcu-switch`.
     switches: Vec<Sample>,
-    /// Of `mcu-size`.
+    /// The rows of `mcu-size`.
     pub(super) sizes: Vec<Sample>,
     page: String,
 }
 
-/// Where the page is.
+/// Returns the path of the page.
 pub(crate) fn page_file() -> PathBuf {
     repository::path("docs/cpp-mcu-size.md")
 }
@@ -88,7 +89,7 @@ impl Figures {
         })
     }
 
-    /// The page's text.
+    /// Returns the page's text.
     pub(crate) fn page(&self) -> &str {
         &self.page
     }
@@ -99,7 +100,7 @@ impl Figures {
         std::fs::write(&file, &self.page).with_context(|| format!("can't write {}", file.display()))
     }
 
-    /// Which of the two experiments' targets these figures meet.
+    /// Returns which of the two experiments' targets these figures meet.
     pub(crate) fn verdicts(&self) -> Result<Vec<Verdict>> {
         let mut all = Vec::new();
         for (experiment, samples) in [("mcu-switch", &self.switches), ("mcu-size", &self.sizes)] {
@@ -116,8 +117,9 @@ impl Figures {
     }
 }
 
-/// The compilers' names in the rows of `mcu-switch`, which have a version, begin as those in
-/// [`BUILDS`].
+/// Returns the samples of one compiler and optimisation.
+///
+/// In the rows of `mcu-switch`, a compiler's name has a version behind the name in [`BUILDS`].
 fn of_build<'a>(
     samples: &'a [Sample],
     compiler: &'a str,
@@ -140,7 +142,7 @@ fn heads(first: &str) -> String {
     )
 }
 
-/// A line of a table with a column for each of [`BUILDS`].
+/// Returns a line of a table with a column for each of [`BUILDS`].
 fn line(name: &str, cell: impl Fn(&str, &str) -> Option<String>) -> String {
     let cells: Vec<String> = BUILDS
         .iter()
@@ -149,7 +151,7 @@ fn line(name: &str, cell: impl Fn(&str, &str) -> Option<String>) -> String {
     format!("| {name} | {} |\n", cells.join(" | "))
 }
 
-/// Instructions per switch: the range over all numbers of tasks and levels.
+/// Returns the table of instructions per switch: the range over all numbers of tasks and levels.
 fn switch_table(samples: &[Sample]) -> String {
     let mut text = "## What a switch takes\n\nInstructions, the loop around the yield included; for 2, 8 and 64 tasks on 1 to 8 levels, the least\n\
                     and the most. Those of FreeRTOS are without exception entry and exit.\n\n"
@@ -176,7 +178,7 @@ fn switch_table(samples: &[Sample]) -> String {
     text
 }
 
-/// Bytes of the switching firmware.
+/// Returns the table of bytes of the switching firmware.
 fn firmware_table(samples: &[Sample]) -> String {
     let part = |model: &'static str, part: &'static str| {
         move |compiler: &str, opt: &str| {

@@ -1,4 +1,4 @@
-//! The sample application three ways, side by side: its length, size and wake-up latency.
+//! The sample application in three versions, compared by length, size and wake-up latency.
 
 use super::super::runner::Listener;
 use super::{LIMIT, Sections};
@@ -11,8 +11,9 @@ use std::path::Path;
 /// A version of the application.
 struct Version {
     source: &'static str,
-    /// Between the application and the devices' registers; without, the application has that
-    /// itself.
+    /// The files between the application and the devices' registers.
+    ///
+    /// If there are none, the application accesses the registers itself.
     hal: &'static [&'static str],
     firmware: &'static str,
     column: &'static str,
@@ -44,8 +45,9 @@ const VERSIONS: [Version; 3] = [
     },
 ];
 
-/// Builds, measures and runs all versions; returns a section of a page. `benchmarks` is the folder
-/// of a build with GCC that has FreeRTOS.
+/// Builds, measures and runs all versions, and returns a section of a page.
+///
+/// `benchmarks` is the folder of a build with GCC that has FreeRTOS.
 pub(super) fn table(benchmarks: &Path, listener: &mut Listener) -> Result<String> {
     let folder = benchmarks.join("../..");
     cpp::make(&folder, "samples", &mut listener.progress)?;
@@ -90,7 +92,7 @@ pub(super) fn table(benchmarks: &Path, listener: &mut Listener) -> Result<String
     ))
 }
 
-/// Lines that are neither empty nor a comment alone.
+/// Counts the lines that are neither empty nor only a comment.
 fn lines(source: &str) -> usize {
     source
         .lines()
@@ -99,7 +101,7 @@ fn lines(source: &str) -> usize {
         .count()
 }
 
-/// What the firmware says of itself: `@latency INSTRUCTIONS`.
+/// Runs the firmware and returns the latency that it prints: `@latency INSTRUCTIONS`.
 fn latency(firmware: &Path) -> Result<u64> {
     let command = cpp::qemu_board("lm3s6965", firmware, "");
     let finished = process::capture(&command, LIMIT, |_| {})?;

@@ -1,10 +1,12 @@
-//! What is an image and what is none, on a small file made here.
+//! Tests of what is an image and what is not, on a small file made here.
 
 use corank_abi::page::PAGE_SIZE;
 use corank_abi::vdso::{BASE, MAX_SIZE, SYMBOL, VERSION};
 use corank_image::{Defect, Image, NotFound, Rights, find, size};
 
-/// Where the parts of the file lie: each at the same place in the file and in memory.
+/// The positions of the file's parts.
+///
+/// Each lies at the same position in the file and in memory.
 mod at {
     pub(super) const SEGMENTS: usize = 64;
     pub(super) const SYMBOLS: usize = 0x400;
@@ -13,7 +15,7 @@ mod at {
     pub(super) const VERSIONS: usize = 0x700;
     pub(super) const DEFINITIONS: usize = 0x800;
     pub(super) const RELOCATIONS: usize = 0x900;
-    /// The second page: what is read-only once it is relocated.
+    /// The second page, which is read-only once it is relocated.
     pub(super) const TABLE: usize = 0x1000;
     pub(super) const DYNAMIC: usize = 0x1100;
     pub(super) const END: usize = 0x2000;
@@ -35,7 +37,9 @@ const FLAGS: usize = 4;
 const ADDRESS: usize = 16;
 const MEMORY: usize = 40;
 
-/// A file that is an image: its table's second word is the address of its code.
+/// A file that is an image.
+///
+/// Its table's second word is the address of its code.
 struct File(Vec<u8>);
 
 impl File {
@@ -120,7 +124,7 @@ impl File {
     }
 }
 
-/// The file after a change.
+/// Returns the good file after a change.
 fn changed(change: impl FnOnce(&mut File)) -> File {
     let mut file = File::good();
     change(&mut file);
@@ -184,7 +188,7 @@ fn what_is_no_image_has_no_symbols() {
     assert_eq!(size(&large.0), Err(NotFound::NoImage));
 }
 
-/// Whatever a byte of the image becomes, looking up and loading come to an end.
+/// Tests that finding and loading end, whatever value a byte of the image has.
 #[test]
 fn damage_anywhere_is_survived() {
     let good = File::good();
@@ -208,7 +212,7 @@ fn damage_anywhere_is_survived() {
 
 #[test]
 fn each_defect_has_its_message() {
-    // A number of so many bytes, written there.
+    // A position, and a number with its size in bytes that is written there.
     let cases = [
         ((18, 2, 62), "not for 64-bit RISC-V"),
         ((16, 2, 2), "not a shared object"),

@@ -12,11 +12,12 @@ use std::process::Command;
 /// What the program prints: the more urgent coroutine comes first.
 const OUTPUT: [&str; 2] = ["urgent", "bulk"];
 
-/// Where Conan is installed, and where it keeps its packages.
+/// The folder in which Conan is installed and keeps its packages.
 const CONAN: &str = "target/conan";
 
-/// Builds and runs the program with the package installed at `prefix`: by `find_package`,
-/// `FetchContent` and pkg-config.
+/// Builds and runs the program with the package installed at `prefix`.
+///
+/// It uses `find_package`, `FetchContent` and pkg-config.
 pub(super) fn check(context: &mut Context, prefix: &Path) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     for (name, compiler) in [
@@ -91,7 +92,7 @@ pub(super) fn conan(context: &mut Context) -> Result<Outcome> {
         repository::path(CONAN).join("test").display()
     ));
     let finished = context.command(&create)?;
-    // The program's output stands at the end, behind the command that ran it.
+    // The program's output is at the end, behind the command that ran it.
     let lines: Vec<&str> = finished.output.lines().map(str::trim_end).collect();
     let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
     if finished.success() && lines.ends_with(&OUTPUT) {
@@ -101,8 +102,9 @@ pub(super) fn conan(context: &mut Context) -> Result<Outcome> {
     Ok(Outcome::failed())
 }
 
-/// Conan: the one in the search path, or one that pip installs below `target`; none where neither
-/// is to be had.
+/// Returns the Conan in the search path, or one that pip installs below `target`.
+///
+/// Returns `None` if neither is available.
 fn find_conan(context: &mut Context) -> Result<Option<PathBuf>> {
     if let Some(installed) = process::find("conan") {
         return Ok(Some(installed));

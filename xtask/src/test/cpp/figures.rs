@@ -1,12 +1,13 @@
-//! The C++ library's figures are those that its page says, and meet the targets. They are counts,
-//! not times: every machine with the same compilers gives the same.
+//! Tests that the C++ library's figures are those on its page, and meet the targets.
+//!
+//! They are counts, not times: every machine with the same compilers gives the same.
 
 use super::super::Context;
 use super::super::outcome::Outcome;
 use crate::experiment::mcu::figures::{Figures, page_file};
 use anyhow::{Context as _, Result};
 
-/// The targets that are known to be missed; docs/limits.md says so.
+/// The targets that are known to be missed, as docs/limits.md says.
 const MISSED: [&str; 1] = [
     "flash of the switching firmware / of FreeRTOS's, both with those of the chip's 82 devices as well",
 ];

@@ -1,5 +1,5 @@
-//! The C++ library as somebody else's project uses it: installed or fetched, with the template,
-//! both compilers, with and without optimisation.
+//! Tests of the C++ library as another project uses it: installed or fetched, with the template,
+//! with both compilers, with and without optimisation.
 
 use super::super::Context;
 use super::super::outcome::Outcome;
@@ -11,7 +11,8 @@ use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A project that is built: its compiler, how it finds the library, and the level of optimisation.
+/// A project that is built, with its compiler, its way to the library, and its level of
+/// optimisation.
 struct Project {
     compiler: &'static str,
     installed: bool,
@@ -41,7 +42,7 @@ const PROJECTS: [Project; 4] = [
     },
 ];
 
-/// Targets of the project whose builds must fail, and what must be said then.
+/// Targets of the project that must fail to build, and a text of the error message.
 const REFUSED: [(&str, &str); 2] = [
     ("too-large", "counts"),
     ("over-budget", "more than the budget of 64"),
@@ -66,7 +67,7 @@ pub(super) fn check(context: &mut Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// `cmake --install` into a folder of its own, which is returned.
+/// Runs `cmake --install` into a separate folder, and returns that folder.
 fn install(context: &mut Context) -> Result<PathBuf> {
     let folder = repository::path("target/cpp/install");
     let prefix = folder.join("prefix");
@@ -76,7 +77,7 @@ fn install(context: &mut Context) -> Result<PathBuf> {
         .arg(repository::path(cpp::HOME))
         .arg("-B")
         .arg(&folder)
-        // What the tests were built with is used again.
+        // The options reuse what the tests were built with.
         .args(["-DCORANK_TESTS=OFF", "-DCORANK_FRAMES_PROFILE=dev"]);
     let mut install = Command::new("cmake");
     install
@@ -166,7 +167,7 @@ fn build(
     Ok(outcome)
 }
 
-/// The installed template by its one command.
+/// Builds and runs the installed template by its one command.
 fn template(context: &mut Context, prefix: &Path, preset: &str) -> Result<Outcome> {
     let mut command = Command::new("cmake");
     command

@@ -1,5 +1,6 @@
-//! A program is smaller because the scheduler is in the image: `os/footprint`, built with it there
-//! and with a scheduler of its own.
+//! A test that a program is smaller because the scheduler is in the image.
+//!
+//! It builds `os/footprint` with the scheduler in the image, and with one of its own.
 
 use super::super::Context;
 use super::super::machine::{PROGRAM_TESTS, ProgramTest};
@@ -15,11 +16,13 @@ use std::path::{Path, PathBuf};
 /// The package and its binary.
 const NAME: &str = "corank-footprint";
 
-/// Without the image the program takes at least so many percent more. `os/footprint/README.md` says
-/// how many it is today.
+/// The least percentage by which the program is larger without the image.
+///
+/// `os/footprint/README.md` says how many it is today.
 const AT_LEAST: u64 = 50;
 
-/// The two programs print what `hello-async` prints, and the one without a scheduler is smaller.
+/// Tests that both programs print what `hello-async` prints, and that the one without a scheduler
+/// is smaller.
 pub(super) fn a_program_is_smaller(context: &mut Context) -> Result<()> {
     let shared = program(context, "with-the-image", &["--features", "image"])?;
     let own = program(context, "with-its-own", &["--no-default-features"])?;
@@ -42,7 +45,7 @@ pub(super) fn a_program_is_smaller(context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// The program, built like this, under this name.
+/// Builds the program with these features, and returns it under this name.
 fn program(context: &mut Context, name: &str, features: &[&str]) -> Result<PathBuf> {
     let mut command = BareMetal::require()?.cargo(Target::RiscV, "build");
     command
@@ -56,7 +59,7 @@ fn program(context: &mut Context, name: &str, features: &[&str]) -> Result<PathB
     file(name, &std::fs::read(built.path)?)
 }
 
-/// What a program takes in memory that never changes, in bytes.
+/// The constant memory of a program, in bytes.
 struct Size {
     code: u64,
     constants: u64,

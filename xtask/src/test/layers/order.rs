@@ -15,7 +15,7 @@ impl Order {
     /// Reads the lines of `layers.txt`.
     ///
     /// # Errors
-    /// If a line is no layer, or a module stands in two of them.
+    /// If a line is no layer, or a module is in two of them.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let mut layers = BTreeMap::new();
         let lines = text.lines().map(str::trim);
@@ -32,8 +32,8 @@ impl Order {
         Ok(Self { layers })
     }
 
-    /// Names each import that points upwards, each cycle within a layer, and each module that
-    /// stands in no layer.
+    /// Names each import that points upwards, each cycle within a layer, and each module without a
+    /// layer.
     pub(super) fn complaints(&self, imports: &Imports) -> Vec<String> {
         let mut complaints = Vec::new();
         for module in &imports.modules {
@@ -51,7 +51,7 @@ impl Order {
         let mut beside: BTreeMap<&str, Vec<&Import>> = BTreeMap::new();
         for import in &imports.list {
             let from = self.layers.get(&import.from);
-            // Above all modules lies the crate's root.
+            // The crate's root lies above all modules.
             let Some((own, layer)) = from else { continue };
             match self.layers.get(&import.to) {
                 Some((other, _)) if other < own => {}
@@ -73,7 +73,7 @@ impl Order {
     }
 }
 
-/// The first import that closes a cycle among modules of one layer.
+/// Returns the first import that closes a cycle among modules of one layer.
 fn cycle(imports: &BTreeMap<&str, Vec<&Import>>) -> Option<String> {
     fn visit<'a>(
         module: &'a str,

@@ -1,4 +1,4 @@
-//! Which module of a crate imports which other one, read from its sources.
+//! The imports between the modules of a crate, read from its sources.
 
 use anyhow::{Context as _, Result};
 use proc_macro2::{Span, TokenStream, TokenTree};
@@ -40,7 +40,7 @@ pub(super) fn imports(src: &Path) -> Result<Imports> {
     Ok(reader.resolve())
 }
 
-/// A path that begins at the crate's root, as it was found: its first name.
+/// A path that begins at the crate's root, with its first name.
 #[derive(Debug)]
 struct Mention {
     from: String,
@@ -52,14 +52,17 @@ struct Mention {
 struct Reader {
     src: PathBuf,
     modules: BTreeSet<String>,
-    /// What the root imports from its modules, and the macros that lie at the root wherever they
-    /// are written.
+    /// The names that the root imports from its modules.
+    ///
+    /// Also the macros, which lie at the root wherever they are written.
     origins: BTreeMap<String, String>,
     mentions: Vec<Mention>,
 }
 
 impl Reader {
-    /// Reads one file; the files of its own modules lie in `folder`.
+    /// Reads one file.
+    ///
+    /// The files of its own modules lie in `folder`.
     fn read(&mut self, file: &Path, module: &[String], folder: &Path) -> Result<()> {
         let text = std::fs::read_to_string(file)
             .with_context(|| format!("cannot read {}", file.display()))?;
@@ -229,7 +232,7 @@ impl Finder<'_> {
         }
     }
 
-    /// What a macro is given is no syntax tree: its tokens are searched.
+    /// Searches the tokens of a macro's arguments, because they are no syntax tree.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut names: Vec<String> = Vec::new();
         let mut colons = 0;
@@ -294,7 +297,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_attribute(&mut self, _: &'ast Attribute) {
-        // Links of the documentation are no imports.
+        // Links in the documentation are no imports.
     }
 }
 
@@ -333,7 +336,7 @@ fn attributes(item: &Item) -> &[Attribute] {
 mod tests {
     use super::*;
 
-    /// The imports of a crate of these files, each as `from → to, place`.
+    /// Returns the imports of a crate of these files, each as `from → to, place`.
     fn found(files: &[(&str, &str)]) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {

@@ -1,4 +1,4 @@
-//! What the interleaver's page says of the results.
+//! Statements of the interleaver's page about the results.
 
 use super::results::{Point, Results, size};
 use super::{AUTO, COROUTINE, HAND, SEQUENTIAL};
@@ -9,13 +9,13 @@ use anyhow::{Context, Result, ensure};
 
 /// The page about the interleaver.
 pub(crate) const PAGE: &str = "docs/cpp-edge.md";
-/// On the front page: how many times as fast a tree is scanned.
+/// Mark on the front page: how many times as fast a tree is scanned.
 pub(crate) const FASTEST: &str = "edge-scan";
 
 const COMPILERS: [&str; 2] = ["clang", "gcc"];
 const TYPES: [&str; 4] = ["i16", "i32", "f32", "f64"];
 
-/// The tables, and the figure on the front page.
+/// Returns the tables, and the figure on the front page.
 pub(crate) fn passages(document: &Document) -> Result<Vec<Passage>> {
     let said = Said::of(document);
     let scans = said.scans()?;
@@ -46,7 +46,7 @@ impl<'a> Said<'a> {
     fn of(document: &'a Document) -> Self {
         let results = Results::of(document);
         let mut points = results.points();
-        // Tables of which a power of two counts have sizes of their own.
+        // Tables with a power of two as their count have sizes of their own.
         points.retain(|point| point.algorithm != "hash-lookup");
         let sizes = || points.iter().map(|point| point.bytes);
         let (largest, smallest) = (
@@ -61,7 +61,7 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// The scattered point of the largest size.
+    /// Returns the scattered point of the largest size.
     fn at(&self, algorithm: &str, kind: &str, leaf: Option<f64>, compiler: &str) -> Result<&Point> {
         let found = self.points.iter().find(|point| {
             point.algorithm == algorithm
@@ -76,8 +76,9 @@ impl<'a> Said<'a> {
         })
     }
 
-    /// How many times as fast as `base` a model is at a point; with so many coroutines, or its best
-    /// number.
+    /// Returns how many times as fast as `base` a model is at a point.
+    ///
+    /// With `width` it is for this many coroutines, otherwise for its best number.
     fn gain(&self, point: &Point, model: &str, width: Option<f64>, base: &str) -> Result<f64> {
         let row = match width {
             None => self.results.best(point, model),
@@ -90,7 +91,7 @@ impl<'a> Said<'a> {
         Ok(base.median / row.median)
     }
 
-    /// A cell with both compilers' figures.
+    /// Returns a cell with both compilers' figures.
     fn both(&self, gain: impl Fn(&str) -> Result<f64>) -> Result<String> {
         let gains: Result<Vec<String>> = COMPILERS
             .iter()
@@ -198,7 +199,7 @@ impl<'a> Said<'a> {
         Ok(table)
     }
 
-    /// Where coroutines don't pay, with any number of them.
+    /// Returns a table of where coroutines don't pay, with any number of them.
     fn in_vain(&self) -> Result<Table> {
         let header = ["", "coroutines, any number", "automatic"];
         let mut table = Table::new(
@@ -237,8 +238,8 @@ impl<'a> Said<'a> {
         Ok(table)
     }
 
-    /// The least and the most of scanning the smallest leaves with 32 coroutines and with as many
-    /// as the library chooses.
+    /// Returns the least and the most gain of scanning the smallest leaves, with 32 coroutines and
+    /// with as many as the library chooses.
     fn fastest(&self) -> Result<String> {
         let mut gains = Vec::new();
         for compiler in COMPILERS {

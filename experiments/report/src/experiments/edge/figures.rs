@@ -8,11 +8,12 @@ use crate::document::Document;
 use crate::heat_map::HeatMap;
 use anyhow::Result;
 
-/// The models that the curves show: a chart has as many marks.
+/// The models that the curves show: more in one chart would be hard to tell apart.
 const IN_CURVES: usize = 5;
 
-/// Curves over the size (the thesis's figure 4.4), heat maps over size and width (in the place of
-/// its figures 4.6 to 4.9), and one of algorithms and models (4.14).
+/// Draws curves over the size, heat maps over size and width, and one of algorithms and models.
+///
+/// These are the thesis's figure 4.4, a replacement of its figures 4.6 to 4.9, and its figure 4.14.
 pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     let results = Results::of(document);
     let mut figures = vec![("edge-best-gains".to_string(), best_gains(&results).to_svg())];
@@ -22,7 +23,7 @@ pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
         if sizes.len() > 1 {
             figures.push((format!("{name}-sizes"), curves(&results, &family, &sizes)?));
         }
-        // The heat maps of rows in order would only say that nothing is to be gained.
+        // The heat maps of rows in order would only show that nothing is to be gained.
         if family.layout == "scattered"
             && let Some(map) = widths(&results, &family, &sizes)
         {
@@ -39,7 +40,7 @@ fn curves(results: &Results, family: &Point, sizes: &[Point]) -> Result<String> 
             .iter()
             .any(|point| results.best(point, model).is_some())
     });
-    // Every model of a tree's lookups but the ones that never win.
+    // Every model of a tree's lookups except the ones that never win.
     for (style, model) in shown
         .filter(|model| !["coroutine", "sequential-prefetch"].contains(model))
         .take(IN_CURVES)
@@ -82,7 +83,7 @@ fn curves(results: &Results, family: &Point, sizes: &[Point]) -> Result<String> 
     .to_svg()
 }
 
-/// The gain of coroutines with prefetch for each size and width; `None` with a single width.
+/// Draws the gain of coroutines with prefetch for each size and width; `None` with a single width.
 fn widths(results: &Results, family: &Point, sizes: &[Point]) -> Option<String> {
     let mut widths: Vec<f64> = sizes
         .iter()
@@ -113,7 +114,7 @@ fn widths(results: &Results, family: &Point, sizes: &[Point]) -> Option<String> 
     Some(map.to_svg())
 }
 
-/// The best gain of each model over all points, for each algorithm.
+/// Returns the best gain of each model over all points, for each algorithm.
 fn best_gains<'a>(results: &Results) -> HeatMap<'a> {
     let points = results.points();
     let best = |algorithm: &str, model: &str| {

@@ -1,5 +1,4 @@
-//! What was measured, by point: all that a time depends on beside the model and the number of
-//! coroutines.
+//! Results by point: all that a time depends on beside the model and the number of coroutines.
 
 use super::SEQUENTIAL;
 use crate::document::Document;
@@ -31,7 +30,7 @@ impl Point {
         }
     }
 
-    /// All but the size.
+    /// Returns the point without its size.
     pub(super) fn family(&self) -> Self {
         Self {
             bytes: 0.0,
@@ -53,7 +52,7 @@ impl Point {
     }
 }
 
-/// A size in whole units of 1024.
+/// Formats a size in whole units of 1024.
 pub(super) fn size(bytes: f64) -> String {
     match bytes {
         bytes if bytes >= f64::from(1 << 20) => {
@@ -63,7 +62,7 @@ pub(super) fn size(bytes: f64) -> String {
     }
 }
 
-/// What was measured, in the order in which it came.
+/// Results in the order in which they came.
 pub(super) struct Results<'a> {
     rows: Vec<(Point, &'a Row)>,
 }
@@ -103,7 +102,7 @@ impl<'a> Results<'a> {
         points
     }
 
-    /// The fastest row of a model at a point, of all widths.
+    /// Returns the fastest row of a model at a point, of all widths.
     pub(super) fn best(&self, point: &Point, model: &str) -> Option<&'a Row> {
         self.at(point, model)
             .min_by(|one, other| one.median.total_cmp(&other.median))
@@ -116,12 +115,12 @@ impl<'a> Results<'a> {
             .map(|(_, row)| *row)
     }
 
-    /// One model's time over another's, each at its best width.
+    /// Returns one model's time over another's, each at its best width.
     pub(super) fn ratio(&self, point: &Point, model: &str, base: &str) -> Option<f64> {
         Some(self.best(point, model)?.median / self.best(point, base)?.median)
     }
 
-    /// How many times as fast as the sequential code.
+    /// Returns how many times as fast as the sequential code a model is.
     pub(super) fn gain(&self, point: &Point, model: &str) -> Option<f64> {
         self.ratio(point, SEQUENTIAL, model)
     }

@@ -5,7 +5,7 @@ use super::{AUTO, COROUTINE, HAND, SEQUENTIAL};
 use crate::document::Document;
 use crate::verdict::Verdict;
 
-/// Tests whether the run left out points: a quick one does, to end within its time.
+/// Tests whether the run left out points; a quick one does, to end within its time.
 fn leaves_out(document: &Document) -> bool {
     let left_out = document.settings.get("left-out");
     left_out
@@ -13,8 +13,9 @@ fn leaves_out(document: &Document) -> bool {
         .is_some_and(|points| !points.is_empty())
 }
 
-/// Returns the targets of `edge`. What points that were left out could change counts as not
-/// measured.
+/// Returns the targets of `edge`.
+///
+/// What points that were left out could change counts as not measured.
 pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     let partial = leaves_out(document);
     let results = Results::of(document);

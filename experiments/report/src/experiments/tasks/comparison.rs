@@ -82,22 +82,22 @@ pub(super) fn comparisons(document: &Document) -> Result<Vec<Comparison>> {
 }
 
 impl Comparison {
-    /// `a` or `b`.
+    /// Returns the experiment: `a` or `b`.
     pub(super) fn experiment(&self) -> &str {
         &self.experiment
     }
 
-    /// Whether the tasks were created in the order in which they take their turn.
+    /// Tests whether the tasks were created in the order in which they take their turn.
     pub(super) fn in_order(&self) -> bool {
         self.parameters.get("order").and_then(Value::as_str) != Some("shuffled")
     }
 
-    /// Bytes per message, in B.
+    /// Returns the bytes per message, in B.
     pub(super) fn bytes(&self) -> Option<f64> {
         self.parameters.get("bytes")?.as_f64()
     }
 
-    /// What was compared, in words.
+    /// Returns what was compared, in words.
     pub(super) fn title(&self) -> String {
         let mut title = format!("Experiment {}", self.experiment.to_uppercase());
         for (name, value) in &self.parameters {
@@ -118,7 +118,7 @@ impl Comparison {
         title
     }
 
-    /// Every number of tasks that any model ran, ascending.
+    /// Returns every number of tasks that any model ran, ascending.
     pub(super) fn sizes(&self) -> Vec<f64> {
         let mut sizes: Vec<f64> = self.lines.iter().flatten().map(|dot| dot.x).collect();
         sizes.sort_by(f64::total_cmp);
@@ -126,7 +126,7 @@ impl Comparison {
         sizes
     }
 
-    /// The median time of a model with `n` tasks, in milliseconds.
+    /// Returns the median time of a model with `n` tasks, in milliseconds.
     pub(super) fn time(&self, model: &str, n: f64) -> Option<f64> {
         let at = MODELS.iter().position(|(name, _)| *name == model)?;
         self.lines[at]
@@ -135,12 +135,12 @@ impl Comparison {
             .map(|dot| dot.y)
     }
 
-    /// The coroutines' time as a part of `model`'s.
+    /// Returns the coroutines' time as a part of `model`'s.
     pub(super) fn ratio(&self, model: &str, n: f64) -> Option<f64> {
         Some(self.time(COROUTINE, n)? / self.time(model, n)?)
     }
 
-    /// The times, beside those of AsyncOS (docs/papers.md).
+    /// Returns a table of the times, beside those of AsyncOS (docs/papers.md).
     pub(super) fn table(&self) -> Table {
         let mut table = Table::new(
             format!(
@@ -185,8 +185,9 @@ impl Comparison {
         table
     }
 
-    /// Time against the number of tasks, as SVG; on a logarithmic scale small and large times can
-    /// both be read.
+    /// Draws time against the number of tasks, as SVG.
+    ///
+    /// On a logarithmic scale small and large times can both be read.
     ///
     /// # Errors
     /// If the chart cannot be drawn.
@@ -224,7 +225,7 @@ impl Comparison {
 pub(crate) mod tests {
     use super::*;
 
-    /// A document of experiment B with one point a line: model, bytes, n, milliseconds.
+    /// Returns a document of experiment B with one point a line: model, bytes, n, milliseconds.
     pub(crate) fn document(experiment: &str, points: &[(&str, u32, u32, f64)]) -> Document {
         let row = |&(model, bytes, n, time): &(&str, u32, u32, f64)| {
             serde_json::json!({"model": model, "bytes": bytes, "n": n, "processes": 1, "metric": "time", "unit": "us",

@@ -8,7 +8,8 @@ use crate::papers::{self, Served};
 use crate::row::Row;
 use crate::table::{Table, figure};
 
-/// For each kind of load and size of matrix the models' throughput and latency; and their memory.
+/// Returns the models' throughput and latency for each kind of load and size of matrix, and their
+/// memory.
 pub(crate) fn tables(document: &Document) -> Vec<Table> {
     let mut tables: Vec<Table> = Scene::all(document)
         .flat_map(|scene| [throughput(document, scene), latency(document, scene)])
@@ -22,7 +23,7 @@ fn shown(value: Option<f64>) -> String {
     value.map(figure).unwrap_or_default()
 }
 
-/// The point of the COPS data with the connections of `row`, if the load is the same.
+/// Returns the point of the COPS data with the connections of `row`, if the load is the same.
 fn published(model: &str, scene: Scene, row: &Row) -> Option<&'static Served> {
     if !scene.is_published() {
         return None;

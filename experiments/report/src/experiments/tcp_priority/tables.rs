@@ -6,8 +6,9 @@ use crate::experiments::answers::{self, SHOWN};
 use crate::row::Row;
 use crate::table::{Table, figure};
 
-/// For each number of harts and load: throughput and latency by level, and each level's mean
-/// latency divided by that of level 0.
+/// Returns throughput and latency by level for each number of harts and load.
+///
+/// It adds each level's mean latency divided by that of level 0.
 pub(crate) fn tables(document: &Document) -> Vec<Table> {
     let harts = answers::values(document, "harts").into_iter();
     harts

@@ -1,5 +1,5 @@
-//! What an attacker does: calls through both doors, and stores into all that it shares with the
-//! kernel.
+//! Defines what an attacker does: it calls through both doors, and stores into all that it shares
+//! with the kernel.
 
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -18,10 +18,10 @@ use crate::values::{CALLS, Call, RARE, arena, call_of, fill_arena, poke, word};
 const LAST: u64 = 1 << 63;
 /// Descriptors that a process may have inherited.
 const INHERITED: usize = 16;
-/// How deep attackers fork, and how many threads each may start.
+/// Depth to which attackers fork, and the number of threads that each may start.
 const DEPTH: usize = 3;
 const THREADS: usize = 6;
-/// Where threads have their stacks, and bytes of each.
+/// Address at which threads have their stacks, and bytes of each.
 const THREAD_STACKS: usize = 0x20_0000_0000;
 const THREAD_STACK: usize = 64 << 10;
 /// Entries of a ring that most attackers ask for.
@@ -35,8 +35,8 @@ global_asm!(
     "li a7, {RETURN}",
     "ecall",
     "j attacker_returns",
-    // Sleeps in the handler with interrupts unmasked, on a stack below: `s11` of the interrupted
-    // code is of no use any more.
+    // Sleeps in the handler with interrupts unmasked, on a stack below. `s11` of the interrupted
+    // code is no longer of use.
     ".globl attacker_nests",
     "attacker_nests:",
     "mv s11, a0",
@@ -60,7 +60,7 @@ unsafe extern "C" {
     fn attacker_nests();
 }
 
-/// Where the block of user-level interrupts lies; the handler reads it.
+/// Address of the block of user-level interrupts; the handler reads it.
 #[unsafe(export_name = "attacker_block")]
 static BLOCK: AtomicUsize = AtomicUsize::new(0);
 
@@ -75,7 +75,7 @@ pub(crate) fn give_up_rights() {
     thread::yield_now();
 }
 
-/// Starts a process that lets attackers follow each other.
+/// Starts a process that runs attackers one after another.
 pub(crate) fn start(seed: u64) {
     let nest = process::spawn(|| {
         give_up_rights();
@@ -91,7 +91,7 @@ pub(crate) fn start(seed: u64) {
     nest.expect("memory for a process");
 }
 
-/// A system call of any kind.
+/// Makes a system call of any kind.
 fn call(number: usize, arguments: [usize; 3]) -> isize {
     // SAFETY: what the kernel writes goes into the arena, or harms this attacker alone, which is
     // meant to end.
@@ -100,9 +100,9 @@ fn call(number: usize, arguments: [usize; 3]) -> isize {
 
 struct Attacker {
     rng: Rng,
-    /// The number of a step that it does more often than others.
+    /// Number of a step that it takes more often than others.
     mood: u16,
-    /// How many forks are above it.
+    /// Number of forks above it.
     depth: usize,
     threads: usize,
     /// The worker that this thread is, if it is one.
@@ -168,7 +168,7 @@ impl Attacker {
         call(number, arguments)
     }
 
-    /// The worker that this thread is, with rings.
+    /// Returns the worker that this thread is, with rings.
     fn worker(&mut self) -> usize {
         match self.worker {
             Some(worker) => worker,
@@ -182,10 +182,10 @@ impl Attacker {
         }
     }
 
-    /// Puts calls into the ring, and sees to it that they are served.
+    /// Puts calls into the ring, and ensures that they are served.
     fn submit(&mut self) {
         let ring = ring_base(self.worker());
-        // The header is this program's own as long as it is believed.
+        // This program alone writes the tail.
         let tail = core::ptr::with_exposed_provenance_mut::<u32>(ring + 4);
         for _ in 0..self.rng.u8(1..6) {
             // SAFETY: the rings lie there, or the attacker ends.
@@ -202,11 +202,11 @@ impl Attacker {
             // SAFETY: as above.
             unsafe { tail.write_volatile(number.wrapping_add(1)) };
         }
-        // The deadline has passed: no wait is long.
+        // The deadline has passed, so no wait is long.
         poke(ring + 16, self.rng.u64(..1 << 20));
         call(RING_ENTER, [self.rng.usize(..3), 0, 0]);
         if self.rng.bool() {
-            // All that has come is taken.
+            // Everything that has arrived is taken.
             let [taken, come] =
                 [8, 12].map(|at| core::ptr::with_exposed_provenance_mut::<u32>(ring + at));
             // SAFETY: as above.
@@ -241,7 +241,7 @@ impl Attacker {
         poke(page + at, value);
     }
 
-    /// Sets interrupts up, raises one, or damages what belongs to them.
+    /// Sets interrupts up, raises one, or damages their block.
     fn interrupt(&mut self) {
         let worker = self.worker();
         let block = BLOCK.load(Ordering::Relaxed);
@@ -267,11 +267,11 @@ impl Attacker {
         }
     }
 
-    /// Touches pages that are there from the first touch on.
+    /// Touches pages that exist from the first touch on.
     fn touch(&mut self) {
         let value = self.rng.u64(..);
         match self.rng.u8(..4) {
-            // Of threads, whether they exist or not.
+            // Pages of threads, whether or not these exist.
             0 => {
                 let stack = THREAD_STACKS + self.rng.usize(..8) * THREAD_STACK;
                 let at = match self.rng.bool() {
@@ -325,7 +325,7 @@ impl Attacker {
         }
     }
 
-    /// Calls that name a process: the first one, the victim, others, or itself and its group.
+    /// Makes calls that name a process: the first one, the victim, others, or itself and its group.
     fn address_processes(&mut self) {
         let own = process::id();
         let pid = match self.rng.u8(..4) {

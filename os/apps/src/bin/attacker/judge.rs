@@ -1,12 +1,14 @@
-//! Whether the system is as it was before.
+//! The judge, which tests whether the system is as it was before.
 
 use corank_abi::call::PROCESS_LIST;
 use corank_user::information::{self, ENDED, ProcessRecord, SystemStatus};
 use corank_user::process::{self, Pid};
 use corank_user::raw;
 
-/// How much of the kernel's heap may be in use in addition after all rounds: its tables keep the
-/// size that they needed once, and the file system remembers directories.
+/// Bytes of the kernel's heap that may be in use in addition after all rounds.
+///
+/// The kernel's tables keep the size that they needed once, and the file system remembers
+/// directories.
 const HEAP: u64 = 256 << 10;
 
 /// SIGKILL.
@@ -30,7 +32,7 @@ pub(crate) struct Judge {
     heap: u64,
 }
 
-/// The system when no process is on its way out any more.
+/// Returns the system's status when no process is on its way out any more.
 fn system() -> SystemStatus {
     process::settle();
     information::system().expect("it is there")
@@ -49,7 +51,7 @@ impl Counts {
 }
 
 impl Judge {
-    /// What is there now is how it must be, beside this victim.
+    /// Takes the current state, beside this victim, as the state that must be found again.
     pub(crate) fn new(victim: Pid) -> Self {
         // The stack and the list below have their memory from here on.
         records(|_| {});
@@ -70,7 +72,7 @@ impl Judge {
                 if pid != here && pid != self.victim {
                     others += 1;
                     if record.state != ENDED {
-                        // It may have ended by now.
+                        // The process may have ended by now.
                         let _ = process::kill(pid, KILL);
                     }
                 }
@@ -85,9 +87,10 @@ impl Judge {
         }
     }
 
-    /// Compares with the beginning, or, unless `strict`, makes this the beginning. If there is more
-    /// room than at the beginning, something had still been given back then: from now on this is
-    /// the beginning.
+    /// Compares with the beginning, or, unless `strict`, makes this the beginning.
+    ///
+    /// If there is more room than at the beginning, something had still been allocated back then.
+    /// The current state becomes the beginning in that case.
     ///
     /// # Panics
     /// If something is left behind.
@@ -122,7 +125,7 @@ impl Judge {
     }
 }
 
-/// Shows each process that there is, without memory of the heap.
+/// Shows each existing process, without memory of the heap.
 fn records(mut look: impl FnMut(&ProcessRecord)) {
     let mut records = [ProcessRecord::default(); ROOM];
     let place = records.as_mut_ptr().expose_provenance();

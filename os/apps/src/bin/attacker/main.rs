@@ -1,11 +1,12 @@
-//! Attacks the system from inside, for `cargo xtask attack`; run by hand it needs no more than a
+//! Attacks the system from inside, for `cargo xtask attack`. Run by hand, it needs no more than a
 //! machine of its own.
 //!
 //! `attacker calls SEED ROUNDS [MICROSECONDS]` lets processes without rights make random calls with
-//! damaged rings and pages, beside an urgent process that must not notice, and on a machine that
-//! counts instructions goes on at most so much late. `attacker programs NAME...` runs programs from
-//! files that may be damaged. `attacker volume SEED` uses a disk that may be damaged. The last line
-//! is `unharmed` if nothing was found; a finding is a panic with what was expected.
+//! damaged rings and pages. Beside them runs an urgent process that must not notice. On a machine
+//! that counts instructions, that process must go on at most this much late.
+//! `attacker programs NAME...` runs programs from files that may be damaged. `attacker volume SEED`
+//! uses a disk that may be damaged. The last line is `unharmed` if nothing was found; a finding is
+//! a panic with what was expected.
 //!
 //! An attacker may claim level 63 alone, so it has no right to the machine. It has no open file at
 //! its beginning and ends by a signal.
@@ -28,11 +29,11 @@ use victim::Victim;
 
 corank_user::main!(main);
 
-/// How long the attackers of one round go on, at least.
+/// Least time for which the attackers of one round go on.
 const ROUND: Duration = Duration::from_millis(60);
-/// How long the victim rests between two looks, so that others get the hart.
+/// Time for which the victim sleeps between two checks, so that others get the hart.
 const PAUSE: Duration = Duration::from_millis(2);
-/// How long a damaged program may run.
+/// Longest time for which a damaged program may run.
 const PROGRAM: Duration = Duration::from_millis(20);
 
 fn main() -> i32 {
@@ -70,13 +71,14 @@ fn usage() -> i32 {
     2
 }
 
-/// Attacks in rounds, each of which must leave the system as it was, and let this process, which is
-/// urgent, go on no later than that.
+/// Attacks in rounds, each of which must leave the system as it was.
+///
+/// Each round must also let this process, which is urgent, go on at most `limit` late.
 fn calls(seed: u64, rounds: u64, limit: Option<Duration>) {
     let mut latest = Duration::ZERO;
     let mut victim = Victim::start(true);
     let mut judge = Judge::new(victim.pid());
-    // What is made once, as tables that grow, is there after a first round.
+    // Things that are made once, such as tables that grow, exist after a first round.
     for round in 0..=rounds {
         let seed = seed.wrapping_add(round << 32);
         println!("round {round}");
@@ -108,7 +110,9 @@ fn rest() -> Duration {
     time::duration(time::ticks() - begun).saturating_sub(PAUSE)
 }
 
-/// Runs a program that may be damaged: it is refused, or it runs for a moment.
+/// Runs a program that may be damaged.
+///
+/// Either the program is refused, or it runs for a moment.
 fn program(name: &str, victim: &mut Victim) {
     println!("program {name}");
     let mut judge = Judge::new(victim.pid());

@@ -7,7 +7,7 @@ use corank_abi::page::{PAGE_SIZE, PROCESS_PAGE, RING_BASE, SYSTEM_PAGE, ring_bas
 use corank_abi::upcall::STACKS;
 use fastrand::Rng;
 
-/// What an argument should be.
+/// Kind of value that an argument should have.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     /// A number without a meaning of its own, or nothing.
@@ -24,7 +24,7 @@ pub(crate) enum Kind {
     Length,
 }
 
-/// A call and what its arguments should be.
+/// A call and the kinds that its arguments should have.
 pub(crate) type Call = (usize, [Kind; 3]);
 
 use Kind::{File as F, Length as L, Memory as M, Number as N, Object as O, Text as T};
@@ -145,7 +145,7 @@ const NUMBERS: &[usize] = &[
 
 /// Bytes of the memory that the attackers let the kernel read and write.
 const ARENA: usize = 64 << 10;
-/// Strings and lists of strings lie at its beginning, one behind the other.
+/// Strings and lists of strings lie at its beginning, in a row.
 const SLOT: usize = 64;
 const STRINGS: &[&[u8]] = &[
     b"true\0",
@@ -173,15 +173,15 @@ unsafe impl Sync for Arena {}
 
 static MEMORY: Arena = Arena(UnsafeCell::new([0; ARENA]));
 
-/// Where the memory begins.
+/// Returns the address at which the memory begins.
 pub(crate) fn arena() -> usize {
     MEMORY.0.get().expose_provenance()
 }
 
-/// Writes to memory of this process, if it is there: otherwise the process ends.
+/// Writes to memory of this process; if the memory does not exist, the process ends.
 pub(crate) fn poke(address: usize, value: u64) {
     let place = core::ptr::with_exposed_provenance_mut::<u64>(address & !7);
-    // SAFETY: an attacker harms itself; callers name no memory of which Rust knows.
+    // SAFETY: an attacker harms itself; callers name no memory that Rust knows.
     unsafe { place.write_volatile(value) };
 }
 
@@ -203,7 +203,7 @@ pub(crate) fn fill_arena(rng: &mut Rng) {
     }
 }
 
-/// One word of any kind.
+/// Returns one word of any kind.
 pub(crate) fn word(rng: &mut Rng) -> usize {
     match rng.u8(..20) {
         0..=4 => rng.usize(..8),
@@ -220,7 +220,7 @@ pub(crate) fn word(rng: &mut Rng) -> usize {
     }
 }
 
-/// A word of this kind; now and then, any.
+/// Returns a word of this kind; now and then, of any kind.
 pub(crate) fn argument(rng: &mut Rng, kind: Kind) -> usize {
     let odd = rng.u8(..) == 0;
     match kind {
@@ -235,7 +235,7 @@ pub(crate) fn argument(rng: &mut Rng, kind: Kind) -> usize {
     }
 }
 
-/// A call of a list, with arguments.
+/// Returns a call of a list, with arguments.
 pub(crate) fn call_of(rng: &mut Rng, list: &[Call]) -> (usize, [usize; 3]) {
     let (number, kinds) = list[rng.usize(..list.len())];
     (number, kinds.map(|kind| argument(rng, kind)))

@@ -1,5 +1,6 @@
-//! An urgent process that works beside the attackers: it checks its memory, a file and a pipe, and
-//! says so.
+//! An urgent process that works beside the attackers.
+//!
+//! It checks its memory, a file and a pipe, and reports the result.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -16,7 +17,7 @@ const FILE: &str = "/of the victim";
 /// Bytes of its memory and of its file.
 const MEMORY: usize = 64 << 10;
 const CONTENT: usize = 3000;
-/// What it is asked for: another look, or its end.
+/// Orders to the victim: another check, or its end.
 const LOOK: u8 = 1;
 const END: u8 = 2;
 
@@ -28,8 +29,9 @@ pub(crate) struct Victim {
 }
 
 impl Victim {
-    /// Starts it, at level 0, where this process is from now on as well; with a file if there is a
-    /// disk, and that is one to rely on.
+    /// Starts the victim at level 0, at which this process runs from now on too.
+    ///
+    /// The victim has a file if there is a disk, and one to rely on.
     pub(crate) fn start(with_file: bool) -> Self {
         let page = page::process();
         page.executors.store(1, Ordering::Relaxed);
@@ -54,7 +56,7 @@ impl Victim {
         self.pid
     }
 
-    /// Waits until it has looked once more at all that it has.
+    /// Waits until the victim has checked once more all that it has.
     ///
     /// # Panics
     /// If it has ended.
@@ -76,7 +78,7 @@ impl Victim {
     }
 }
 
-/// What byte number `at` is in round `round`.
+/// Returns byte number `at` in round `round`.
 fn byte(at: usize, round: usize) -> u8 {
     (at.wrapping_mul(31) ^ at >> 8 ^ round) as u8
 }
@@ -111,7 +113,7 @@ fn live(orders: &OwnedFd, answers: &OwnedFd, with_file: bool) {
     }
 }
 
-/// Its file with all the room that it needs; `None` without a disk.
+/// Opens its file with all the room that it needs; returns `None` without a disk.
 fn open() -> Option<File> {
     let file = Options::read_write().create().open(FILE).ok()?;
     file.write_all(&Vec::from([0; CONTENT])).ok()?;

@@ -1,5 +1,6 @@
-//! Uses a disk whose file system may be damaged. What a call answers does not matter: only that it
-//! answers, and soon.
+//! Uses a disk with a file system that may be damaged.
+//!
+//! The answer of a call does not matter, only that it comes, and soon.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -12,14 +13,14 @@ use corank_user::fs::{self, File, From, Options};
 use corank_user::{println, raw};
 use fastrand::Rng;
 
-/// Directories that are looked into, entries of each, and bytes of each file.
+/// Directories that are read, entries of each, and bytes of each file.
 const DIRECTORIES: usize = 12;
 const ENTRIES: usize = 40;
 const BYTES: usize = 40_000;
 /// Changes after that.
 const CHANGES: usize = 40;
 
-/// Reads what is there and changes it. `look` is called between.
+/// Reads what is there and changes it, and calls `look` between the steps.
 pub(crate) fn attack(seed: u64, mut look: impl FnMut()) {
     let rng = &mut Rng::with_seed(seed);
     let mut found = Found {
@@ -91,7 +92,7 @@ impl Found {
         }
     }
 
-    /// One change of any kind, of anything.
+    /// Makes one change of any kind, to any file or directory.
     fn change(&mut self, rng: &mut Rng) {
         let file = self.files[rng.usize(..self.files.len())].clone();
         let directory = &self.directories[rng.usize(..self.directories.len())];
@@ -127,7 +128,7 @@ impl Found {
     }
 }
 
-/// Reads the beginning of a file and what is said to be its end.
+/// Reads the beginning of a file and the place that is said to be its end.
 fn read(file: &File) {
     let mut buffer = vec![0; 4000];
     let mut rest = BYTES;

@@ -1,10 +1,11 @@
-//! What the strict comparison costs before each poll, and how often it enters the kernel although
-//! nobody more urgent waits.
+//! Measures the cost of the strict comparison before each poll, and how often it enters the kernel
+//! although nothing more urgent waits.
 //!
-//! A coroutine at level 10 yields again and again, alone in its process. `poll-instructions`: how
-//! many instructions one such turn takes, the fewest over many batches, so that clock ticks don't
-//! count. `check-instructions`: how many more that are under strict than under relaxed scheduling.
-//! `yield-calls`: how many system calls all the turns made together.
+//! A coroutine at level 10 yields again and again, alone in its process. `poll-instructions` is the
+//! number of instructions that one such turn takes: the fewest over many batches, so that clock
+//! ticks don't count. `check-instructions` is how many more that are under strict than under
+//! relaxed scheduling. `yield-calls` is the number of system calls that all the turns made
+//! together.
 use alloc::format;
 use alloc::string::String;
 use core::sync::atomic::Ordering;
@@ -16,16 +17,18 @@ use corank_user::{Priority, page, yield_now};
 
 use crate::{message, row};
 
-/// Batches that count: those during which everybody else is where the comparison wants them.
+/// Batches that count: those during which every other process is where the comparison wants it.
 const BATCHES: u32 = 40;
-/// Batches at most: harts of a machine that counts instructions take turns, and the others may be
-/// elsewhere for some.
+/// Batches at most.
+///
+/// Harts of a machine that counts instructions take turns, and the others may be elsewhere for some
+/// batches.
 const MOST_BATCHES: u32 = 4000;
-/// Turns of a batch: much shorter than a clock tick.
+/// Turns of a batch, which are much shorter than a clock tick.
 const TURNS: u32 = 500;
 const LEVEL: u8 = 10;
 
-/// Who else is there.
+/// The other processes that there are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Elsewhere {
     Nobody,
@@ -45,7 +48,7 @@ impl Elsewhere {
         }
     }
 
-    /// The level that the others claim.
+    /// Returns the level that the others claim.
     fn level(self) -> Option<u8> {
         match self {
             Self::Nobody => None,
@@ -54,7 +57,9 @@ impl Elsewhere {
         }
     }
 
-    /// How many there are: what waits has to find every hart busy.
+    /// Returns the number of other processes.
+    ///
+    /// A process that waits has to find every hart busy.
     fn processes(self, harts: usize) -> usize {
         match self {
             Self::Nobody => 0,
@@ -63,7 +68,7 @@ impl Elsewhere {
         }
     }
 
-    /// Whether it is so now.
+    /// Tests whether the others are as they should be now.
     fn holds(self) -> bool {
         let ready = page::system().ready.load(Ordering::Relaxed);
         match self {
@@ -74,8 +79,10 @@ impl Elsewhere {
     }
 }
 
-/// Measures one model beside everybody that there can be on so many harts. With a number of
-/// instructions, a comparison that takes more is an error, and so is one that makes a system call.
+/// Measures one model beside each kind of other processes that this number of harts allows.
+///
+/// With a number of instructions, a comparison that takes more is an error, and so is one that
+/// makes a system call.
 pub(crate) fn measure(global: Global, run: usize, most: Option<usize>) -> Result<(), String> {
     let harts = process::harts();
     let all = [Elsewhere::Nobody, Elsewhere::LessUrgent, Elsewhere::Served];
@@ -110,8 +117,7 @@ pub(crate) fn measure(global: Global, run: usize, most: Option<usize>) -> Result
     Ok(())
 }
 
-/// What is wrong with a comparison that takes so many instructions and has made so many system
-/// calls, if anything is.
+/// Returns an error if a comparison takes too many instructions or has made system calls.
 fn judge(elsewhere: Elsewhere, instructions: f64, calls: usize, most: usize) -> Result<(), String> {
     let name = elsewhere.name();
     if instructions > most as f64 {
@@ -127,11 +133,11 @@ fn judge(elsewhere: Elsewhere, instructions: f64, calls: usize, most: usize) -> 
     Ok(())
 }
 
-/// What the turns took.
+/// Costs of the turns.
 struct Turns {
-    /// Each.
+    /// Instructions of each turn.
     instructions: f64,
-    /// All together.
+    /// System calls of all turns together.
     calls: usize,
 }
 
@@ -174,7 +180,7 @@ fn turns(global: Global, elsewhere: Elsewhere) -> Result<Turns, String> {
     })
 }
 
-/// A process that is always ready at this level.
+/// Runs a process that is always ready at this level.
 fn spin(level: u8) -> i32 {
     let page = page::process();
     page.executors.store(1, Ordering::Relaxed);
@@ -190,7 +196,7 @@ fn calls_made() -> usize {
     made.cast_unsigned()
 }
 
-/// Instructions that this hart has executed.
+/// Returns the number of instructions that this hart has executed.
 fn instructions() -> u64 {
     let count: u64;
     // SAFETY: reads a counter that the kernel lets programs read.

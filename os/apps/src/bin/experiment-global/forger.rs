@@ -1,10 +1,11 @@
-//! Latency beside a process that lies about its coroutines (rules U1 to U3).
+//! Measures the latency beside a process that lies about its coroutines (rules U1 to U3).
 //!
-//! A process of levels from 40 on, one for each hart, computes without end, and claims what it
-//! likes. A coroutine at level 10 of another process is woken by timers. `latency`: the median time
-//! from when a timer is due to its start. It must not depend on what the other one claims. On
-//! several harts the machine has to run by the clock rather than count instructions: then QEMU lets
-//! the harts take turns of up to milliseconds, and that is all that a latency shows.
+//! Processes at levels from 40 on, one for each hart, compute without end, and claim what they
+//! like. A coroutine at level 10 of another process is woken by timers. `latency` is the median
+//! time from when a timer is due to its start. It must not depend on what the other processes
+//! claim. On several harts the machine has to run by the clock rather than count instructions.
+//! Otherwise QEMU lets the harts take turns of up to milliseconds, and a latency shows nothing
+//! else.
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -18,16 +19,17 @@ use corank_user::{Priority, page, time};
 use crate::load::{Log, Numbers, wait_until};
 use crate::{message, microseconds, row};
 
-/// What the other process was granted.
+/// Levels that the other process was granted.
 const FROM_40: u64 = !0 << 40;
-/// Timers of a run, and the time between two of them in nanoseconds: no multiple of the clock
-/// ticks'. Short, so that the forgers take turns often where what the host does changes within
-/// seconds.
+/// Timers of a run, and the time between two of them in nanoseconds.
+///
+/// The period is no multiple of the clock ticks' period. A run is short, so that the forgers take
+/// turns often where the host's work changes within seconds.
 const TIMERS: usize = 41;
 const PERIOD: u64 = 2_300_000;
 const WORK: Duration = Duration::from_micros(100);
 
-/// What it claims at its nth turn.
+/// Claim of a forger at its nth turn.
 type Claim = fn(u64) -> u64;
 
 /// The first tells the truth.
@@ -43,8 +45,10 @@ const CLAIMS: [(&str, Claim); 4] = [
     ),
 ];
 
-/// The same with every level granted, which shows what the grant is good for: most of the time the
-/// kernel believes it. All of the time, and nobody else would run any more.
+/// The same with every level granted, which shows the purpose of the grant.
+///
+/// The kernel believes the claim most of the time. If it believed the claim all of the time, no
+/// other process would run any more.
 const BELIEVED: (&str, Claim) = ("believed", |_| {
     let phase = time::ticks_in(Duration::from_millis(10));
     if (time::ticks() / phase).is_multiple_of(4) {
@@ -57,18 +61,18 @@ const BELIEVED: (&str, Claim) = ("believed", |_| {
 /// Measures the latency beside each kind of forger, and beside one that tells the truth.
 ///
 /// # Errors
-/// Something failed; or a forger made the latency longer than `within` percent of the other.
+/// Something failed, or a forger made the latency longer than `within` percent of the other.
 pub(crate) fn measure(global: Global, run: usize, within: Option<usize>) -> Result<(), String> {
     let mut claims = CLAIMS
         .map(|(name, claim)| (name, claim, FROM_40, 0))
         .to_vec();
     claims.push((BELIEVED.0, BELIEVED.1, !0, 0));
-    // Each run another one begins: none is always the one behind the believed.
+    // Each run begins with another one, so that none of them always follows `believed`.
     let first = run % claims.len();
     claims.rotate_left(first);
     for (forger, claim, grant, measured) in &mut claims {
         runtime::set_global(global);
-        // One for each hart: what waits has to find every hart busy.
+        // One for each hart, because a process that waits has to find every hart busy.
         let others: Result<Vec<Pid>, String> = (0..process::harts())
             .map(|_| process::spawn(|| forge(*claim, *grant)).map_err(message))
             .collect();
@@ -109,7 +113,7 @@ fn forge(claim: Claim, grant: u64) -> i32 {
     0
 }
 
-/// The median, in ticks.
+/// Returns the median latency, in ticks.
 fn latency(global: Global, run: usize) -> u64 {
     let urgent = Priority::new(10).expect("below 64");
     let mut latencies = runtime::run(urgent, global, async move {
@@ -120,7 +124,7 @@ fn latency(global: Global, run: usize) -> u64 {
         for _ in 0..TIMERS {
             due += numbers.around(PERIOD);
             let ready = wait_until(due).await;
-            // From when it was due, also if the one before it was so late that this one was not
+            // From when it was due, also if the timer before it was so late that this one was not
             // waited for.
             let was_due = time::ticks_in(Duration::from_nanos(due));
             latencies.push(time::ticks().saturating_sub(was_due));

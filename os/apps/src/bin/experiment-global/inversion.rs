@@ -1,6 +1,6 @@
-//! How long what is more urgent waits while what is less urgent runs.
+//! Measures how long more urgent coroutines wait while less urgent ones run.
 //!
-//! What an inversion is: see [`crate::stretches`].
+//! [`crate::stretches`] defines an inversion.
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -22,7 +22,7 @@ const TIMED: u8 = 4;
 const JOBS: u32 = 30;
 const SLICES: u32 = 8;
 const SLICE: Duration = Duration::from_micros(50);
-/// Of the harts' time, the part that the coroutines take, in percent.
+/// Part of the harts' time that the coroutines take, in percent.
 const LOAD: u64 = 70;
 
 /// More stretches than a process can have, unless it is interrupted all the time.
@@ -73,7 +73,7 @@ struct Scene {
     run: usize,
 }
 
-/// What one of the processes reads and writes.
+/// The descriptors that one of the processes reads and writes.
 struct Ends {
     /// One for each coroutine that is woken from outside.
     arrivals: Vec<OwnedFd>,
@@ -90,10 +90,10 @@ fn other(end: &OwnedFd) -> OwnedFd {
 }
 
 impl Scene {
-    /// All stretches of the run.
+    /// Runs the load and returns all stretches of the run.
     fn observe(self) -> Result<Vec<Stretch>, String> {
         let logs = pipes(self.processes)?;
-        // Process i tells process i + 1, in a ring.
+        // Process i tells process i + 1, in a circle.
         let ring = pipes(self.processes)?;
         let arrivals = match self.wake {
             Wake::Arrival => pipes(self.processes * usize::from(TIMED))?,
@@ -132,7 +132,7 @@ impl Scene {
                 }
             }
         }
-        // Nobody starts before everybody is there.
+        // No process starts before all of them exist.
         drop((ring, arrivals, go));
         let mut stretches = Vec::new();
         let mut bytes = Vec::with_capacity(Stretch::BYTES * ROOM);
@@ -154,10 +154,10 @@ impl Scene {
         Ok(stretches)
     }
 
-    /// When the jobs of one coroutine are due, in nanoseconds after the beginning.
+    /// Returns when the jobs of one coroutine are due, in nanoseconds after the beginning.
     fn due(self, index: usize, place: u8) -> impl Iterator<Item = u64> {
         let job = SLICE.as_nanos() as u64 * u64::from(SLICES);
-        // What is told costs two slices more for each of the last coroutine's jobs.
+        // Each message costs two slices more for each of the last coroutine's jobs.
         let all = self.processes as u64 * (u64::from(TIMED) * job + job / 4);
         let period = all * 100 / (LOAD * process::harts() as u64);
         let seed = self.run * 1000 + index * 10 + usize::from(place);
@@ -190,7 +190,7 @@ impl Scene {
         });
     }
 
-    /// One process's coroutines, to the end; returns its log.
+    /// Runs one process's coroutines to the end, and returns its log.
     fn work(self, index: usize, ends: Ends) -> Vec<u8> {
         let log = Log::new(index as u8, ROOM);
         let kept = log.clone();
@@ -217,8 +217,8 @@ impl Scene {
                         };
                         log.work(level(place), ready, SLICES, SLICE).await;
                         if let Some(tells) = &tells {
-                            // At once: a call that waits in the ring for the next entry has told
-                            // nothing yet.
+                            // Written at once: a call that waits in the ring for the next entry has
+                            // sent nothing yet.
                             assert_eq!(tells.write(&time::ticks().to_le_bytes()), Ok(8));
                         }
                     }
@@ -233,8 +233,10 @@ impl Scene {
     }
 }
 
-/// The next message, which says when it was sent: since then whoever waits has been ready, or since
-/// it began to wait. `None` when nobody sends any more.
+/// Returns the time since which the receiver has been ready, from the next message.
+///
+/// The message says when it was sent. The receiver has been ready since then, or since it began to
+/// wait. Returns `None` when no process sends any more.
 async fn hear(messages: &OwnedFd) -> Option<u64> {
     let waiting = time::ticks();
     let (count, told) = ring::read(messages, Vec::with_capacity(8)).await;

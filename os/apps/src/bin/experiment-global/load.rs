@@ -8,12 +8,13 @@ use crate::stretches::Stretch;
 use corank_user::corank::time::sleep_until;
 use corank_user::{time, yield_now};
 
-/// A stretch of work longer than this between two looks at the clock was none: the hart was taken
-/// away. It is longer than an interrupt takes that changes nothing, and shorter than any other
-/// coroutine's turn.
+/// Longest time between two reads of the clock that counts as work.
+///
+/// If more time passes, the hart was taken away. The gap is longer than an interrupt that changes
+/// nothing, and shorter than any other coroutine's turn.
 const GAP: Duration = Duration::from_micros(10);
 
-/// What the coroutines of one process did.
+/// Log of what the coroutines of one process did.
 #[derive(Clone, Debug)]
 pub(crate) struct Log {
     process: u8,
@@ -21,7 +22,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// With room for so many stretches, so that noting one takes no memory.
+    /// Creates a log with room for this many stretches, so that noting one takes no memory.
     pub(crate) fn new(process: u8, room: usize) -> Self {
         Self {
             process,
@@ -37,8 +38,9 @@ impl Log {
             .collect()
     }
 
-    /// Computes at `level` for a number of slices, with a turn for others between two; ready for it
-    /// since `ready`.
+    /// Computes at `level` for a number of slices, with a turn for others between two.
+    ///
+    /// It has been ready for this since `ready`.
     pub(crate) async fn work(&self, level: u8, mut ready: u64, slices: u32, slice: Duration) {
         for left in (0..slices).rev() {
             ready = self.slice(level, ready, time::ticks_in(slice));
@@ -48,7 +50,7 @@ impl Log {
         }
     }
 
-    /// Computes for so many ticks; returns when it was done.
+    /// Computes for this many ticks, and returns when it was done.
     fn slice(&self, level: u8, mut ready: u64, ticks: u64) -> u64 {
         let gap = time::ticks_in(GAP);
         let mut start = time::ticks();
@@ -86,7 +88,7 @@ pub(crate) async fn wait_until(due: u64) -> u64 {
     time::ticks_in(Duration::from_nanos(due.max(before)))
 }
 
-/// The same numbers each time: Lehmer's generator (minimal standard).
+/// Generator of the same numbers each time: Lehmer's generator (minimal standard).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbers(u64);
 
@@ -95,7 +97,7 @@ impl Numbers {
         Self(seed * 7919 % 0x7fff_fffe + 1)
     }
 
-    /// From half of `mean` to one and a half of it.
+    /// Returns a number from half of `mean` to one and a half of it.
     pub(crate) fn around(&mut self, mean: u64) -> u64 {
         self.0 = self.0 * 48_271 % 0x7fff_ffff;
         mean / 2 + self.0 * mean / 0x7fff_ffff

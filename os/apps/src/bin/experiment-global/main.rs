@@ -2,12 +2,12 @@
 //!
 //! Several processes have coroutines at levels that interleave, woken by timers and pipes. How long
 //! does a more urgent one wait, anywhere, while a less urgent one runs? What does the strict
-//! comparison cost before each poll, and how often does it enter the kernel for nothing? And whom
-//! does a process delay that lies about its coroutines?
+//! comparison cost before each poll, and how often does it enter the kernel for nothing? Which
+//! processes does a process delay that lies about its coroutines?
 //!
-//! With one hart run it in a machine that counts instructions (`qemu -icount shift=0`): there an
-//! instruction takes a nanosecond, on whatever host, and every run can be repeated exactly. There
-//! several harts take turns of milliseconds: times on several are measured by the clock.
+//! With one hart run it in a machine that counts instructions (`qemu -icount shift=0`). There an
+//! instruction takes a nanosecond, on whatever host, and every run can be repeated exactly. Several
+//! harts take turns of milliseconds there, so times on several are measured by the clock.
 //! `cargo xtask experiment global` does both.
 #![no_std]
 #![no_main]
@@ -51,7 +51,7 @@ fn main() -> i32 {
     0
 }
 
-/// The model's name in the rows.
+/// Returns the model's name in the rows.
 fn model(global: Global) -> &'static str {
     match global {
         Global::Relaxed => "relaxed",
@@ -59,8 +59,9 @@ fn model(global: Global) -> &'static str {
     }
 }
 
-/// Prints one measured value; `parameters` are further fields of the row, in JSON, each with a
-/// comma behind it.
+/// Prints one measured value.
+///
+/// `parameters` are further fields of the row, in JSON, each with a comma behind it.
 fn row(global: Global, parameters: &str, run: usize, metric: &str, unit: &str, value: f64) {
     let (model, harts) = (model(global), corank_user::process::harts());
     println!(
@@ -68,7 +69,7 @@ fn row(global: Global, parameters: &str, run: usize, metric: &str, unit: &str, v
     );
 }
 
-/// Ticks of the `time` register in microseconds.
+/// Converts ticks of the `time` register to microseconds.
 fn microseconds(ticks: u64) -> f64 {
     corank_user::time::duration(ticks).as_nanos() as f64 / 1000.0
 }

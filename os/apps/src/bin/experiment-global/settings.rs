@@ -5,11 +5,11 @@ use corank_user::runtime::Global;
 
 pub(crate) const USAGE: &str = "usage: experiment-global arrivals|timers|check|forger [--processes P] [--runs RUNS] [--within PERCENT] [--most INSTRUCTIONS]";
 
-/// What is measured.
+/// The part of the experiment that is measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part {
-    /// How long the more urgent wait for the less urgent, woken from outside or by timers of their
-    /// own.
+    /// Time for which more urgent coroutines wait for less urgent ones, woken from outside or by
+    /// timers of their own.
     Inversion(Wake),
     /// The cost of the comparison, and the system calls that it makes.
     Check,
@@ -17,7 +17,7 @@ pub(crate) enum Part {
     Forger,
 }
 
-/// What makes the coroutines of a load ready.
+/// The source that makes the coroutines of a load ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
     /// Messages in pipes, from a process that is more urgent than all.
@@ -26,15 +26,16 @@ pub(crate) enum Wake {
     Timer,
 }
 
-/// What the command line asks for.
+/// Settings that the command line asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) part: Part,
     pub(crate) processes: usize,
     /// The largest latency beside a forger that is no failure, in percent of that without one.
     pub(crate) within: Option<usize>,
-    /// The most instructions that the comparison may take without being a failure; then a system
-    /// call that it makes is one as well.
+    /// The most instructions that the comparison may take without being a failure.
+    ///
+    /// With this limit, a system call that the comparison makes is a failure too.
     pub(crate) most: Option<usize>,
     runs: usize,
 }
@@ -82,7 +83,9 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Every run with its number: the models take turns, and each run another one begins.
+    /// Returns every run with its number.
+    ///
+    /// The models take turns, and each run begins with another model.
     pub(crate) fn turns(&self) -> impl Iterator<Item = (usize, &'static Global)> {
         static MODELS: [Global; 2] = [Global::Relaxed, Global::Strict];
         (0..self.runs).flat_map(|run| (0..2).map(move |turn| (run, &MODELS[(run + turn) % 2])))

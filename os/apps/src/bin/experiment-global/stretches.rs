@@ -1,11 +1,12 @@
-//! Priority inversions in a log of what several processes' coroutines did. `xtask` runs the tests
-//! on the host.
+//! Priority inversions in a log of what several processes' coroutines did.
 //!
-//! At an instant, a coroutine suffers an *inversion* if it is ready and does not run, its own
-//! process does not run anything at least as urgent (an executor has one thread, and serves its
-//! most urgent one), and some hart runs a coroutine of strictly less urgency. `inversion-total` is
-//! the time with any inversion. `inversion-longest` is the longest that one coroutine suffers
-//! between becoming ready and running.
+//! `xtask` runs the tests on the host.
+//!
+//! At an instant, a coroutine suffers an *inversion* under three conditions. It is ready and does
+//! not run. Its own process does not run anything at least as urgent (an executor has one thread,
+//! and serves its most urgent one). Some hart runs a coroutine of strictly less urgency.
+//! `inversion-total` is the time with any inversion. `inversion-longest` is the longest that one
+//! coroutine suffers between becoming ready and running.
 
 use alloc::vec::Vec;
 
@@ -69,7 +70,8 @@ enum Change {
 
 /// Returns for how long there was any inversion, and the longest that one wait suffered.
 ///
-/// Costs the number of stretches, times those that run or wait at once, after sorting them.
+/// Costs the number of stretches times the number of those that run or wait at once, after sorting
+/// them.
 #[must_use]
 pub(crate) fn inversions(stretches: &[Stretch]) -> (u64, u64) {
     let mut changes: Vec<(u64, Change, usize)> = Vec::with_capacity(3 * stretches.len());
@@ -133,7 +135,7 @@ mod tests {
     #[test]
     fn without_less_urgent_work_there_is_no_inversion() {
         assert_eq!(inversions(&[]), (0, 0));
-        // One waits for what is more urgent, then for its equal.
+        // The coroutine waits for a more urgent one, then for its equal.
         let stretches = [
             stretch(0, 3, [0, 0, 10]),
             stretch(1, 5, [0, 20, 30]),

@@ -1,4 +1,4 @@
-//! What a request gets, from the disk.
+//! Answers to requests, from the disk.
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -28,22 +28,22 @@ const LISTING: usize = 64 << 10;
 /// An answer that the client has, or that is on its way to it.
 pub(crate) struct Answered {
     pub(crate) status: Status,
-    /// Whether the connection goes on.
+    /// Tells whether the connection goes on.
     pub(crate) keep_alive: bool,
 }
 
-/// The time, in seconds since 1970.
+/// Returns the time, in seconds since 1970.
 fn now() -> Option<i64> {
     i64::try_from(time::calendar()?).ok()
 }
 
-/// What is at a path.
+/// The result of opening a path.
 enum Found {
     File(File, FileStatus),
     Directory,
 }
 
-/// Answers a request, and says so to the client if the connection goes on.
+/// Answers a request, and tells the client whether the connection goes on.
 ///
 /// # Errors
 /// The client is gone, or the answer could not be finished and the connection was broken off.
@@ -61,7 +61,7 @@ pub(crate) async fn answer(
     let place = format!("{root}{}", request.path);
     let is_directory = request.path.ends_with('/');
     match find(&place).await {
-        // A file's name does not end so.
+        // A file's name does not end with a slash.
         Ok(Found::File(file, _)) if is_directory => {
             close(file).await;
             reply.say(wire, Status::NOT_FOUND).await
@@ -84,7 +84,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// Answers what is no request, or none that can be served.
+/// Answers input that is no request, or a request that can't be served.
 ///
 /// # Errors
 /// The client is gone.
@@ -125,7 +125,7 @@ async fn find(place: &str) -> Result<Found, Status> {
         Ok(status) => Ok(Found::File(file, status)),
         Err(error) => {
             close(file).await;
-            // One of the system's own archive, not of the disk.
+            // A file of the system's own archive, not of the disk.
             Err(if error.code() == BAD_DESCRIPTOR {
                 Status::NOT_FOUND
             } else {
@@ -135,19 +135,19 @@ async fn find(place: &str) -> Result<Found, Status> {
     }
 }
 
-/// What a client hears of an error.
+/// Returns the status that reports an error to a client.
 fn why(error: Error) -> Status {
     match error.code() {
         NOT_FOUND | NOT_A_DIRECTORY | INVALID => Status::NOT_FOUND,
         NAME_TOO_LONG => Status::URI_TOO_LONG,
-        // It may be better the next time.
+        // The next attempt may succeed.
         FAILED | BUSY | NO_MEMORY | TOO_MANY_FILES => Status::SERVICE_UNAVAILABLE,
         _ => Status::INTERNAL_SERVER_ERROR,
     }
 }
 
 async fn close(file: File) {
-    // It was only read: nothing can be lost.
+    // The file was only read, so nothing can be lost.
     let _ = files::close(file).await;
 }
 
@@ -175,7 +175,7 @@ impl Reply<'_> {
         self.say_with(wire, status, |head| head).await
     }
 
-    /// [`say`](Self::say) with more fields.
+    /// Answers like [`say`](Self::say), with more fields.
     async fn say_with(
         self,
         wire: &mut Wire,
@@ -193,9 +193,10 @@ impl Reply<'_> {
         Ok(self.answered(status))
     }
 
-    /// A directory's path ends with `/`, so that what its pages refer to lies in it.
+    /// Redirects to the directory's path with `/` at its end, so that what its pages refer to lies
+    /// in it.
     async fn redirect(self, wire: &mut Wire) -> Result<Answered, Broken> {
-        // With two at its beginning it would be the address of another server.
+        // With two slashes at its beginning it would be the address of another server.
         let path = self.request.path.trim_start_matches('/');
         let to = path::encoded(path);
         self.say_with(wire, Status::MOVED_PERMANENTLY, |head| {
@@ -216,7 +217,7 @@ impl Reply<'_> {
         wire.flush().await?;
         if self.wants_body() {
             let mut page = page.into_bytes();
-            // In pieces, because each has its time.
+            // In pieces, because each has a time limit of its own.
             while page.len() > PIECE {
                 let rest = page.split_off(PIECE);
                 wire.send(page).await?;
@@ -295,7 +296,7 @@ impl Reply<'_> {
         Ok(self.answered(status))
     }
 
-    /// What a client needs to ask for a file only if it has changed.
+    /// Adds the fields that let a client ask for a file only if it has changed.
     fn version<'h>(head: Head<'h>, version: &Version) -> Head<'h> {
         let modified = version.modified.and_then(date::format);
         let head = head.field("ETag", &version.tag);
@@ -309,7 +310,7 @@ impl Reply<'_> {
 /// Sends the head that is in `wire.out`, and behind it a part of a file.
 ///
 /// # Errors
-/// The client is gone, or the file has not what it had.
+/// The client is gone, or the file is shorter than it was.
 async fn send_part(wire: &mut Wire, file: &File, part: Range<u64>) -> Result<(), Broken> {
     if part.start > 0 {
         let there = files::seek(file, From::Start(part.start)).await;

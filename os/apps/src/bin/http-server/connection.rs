@@ -1,4 +1,4 @@
-//! One connection: a request after the other.
+//! One connection: one request after another.
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -17,18 +17,18 @@ use crate::wire::{Broken, Came, Wire};
 struct Connection {
     place: Place,
     wire: Wire,
-    /// What has come and was not served yet.
+    /// Bytes that have arrived and were not served yet.
     input: Vec<u8>,
-    /// Nothing was answered yet.
+    /// Tells whether the connection has got no answer yet.
     is_new: bool,
 }
 
-/// What became of waiting for a request.
+/// Result of waiting for a request.
 enum Awaited {
-    /// Its head has so many bytes.
+    /// The request's head has this many bytes.
     Head(usize),
     Refused(Status),
-    /// There will be none.
+    /// There will be no request.
     Nothing,
 }
 
@@ -51,7 +51,7 @@ pub(crate) async fn run(place: Place, stream: TcpStream) {
     }
 }
 
-/// This coroutine is so urgent from now on.
+/// Sets the level of this coroutine from now on.
 fn set_level(level: Priority) {
     if let Some(this) = corank::current() {
         corank::reprioritize(this, level);
@@ -99,8 +99,8 @@ impl Connection {
                 Scanned::Refused(status) => return Awaited::Refused(status),
                 Scanned::Incomplete => {}
             }
-            // Idle is who has been served, and has sent nothing of another request. Who is new has
-            // the time of a request.
+            // A connection is idle if it has been served and has sent nothing of another request. A
+            // new connection has the time of a request.
             let is_idle = !self.is_new && !scanner.has_begun();
             let came = if is_idle {
                 let idle = self.place.idle();
@@ -122,7 +122,7 @@ impl Connection {
         }
     }
 
-    /// Answers what is no request, and ends the connection.
+    /// Answers input that is no request, and ends the connection.
     async fn refuse(
         &mut self,
         server: &Server,
@@ -162,7 +162,7 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// An answer is done.
+/// Notes that an answer is done.
 fn note(server: &Server, status: Status, path: &str) {
     server.answered.set(server.answered.get() + 1);
     if server.options.log {

@@ -1,5 +1,5 @@
-//! Orders of who watches the server, at a port of their own: so they get through whatever the
-//! clients do.
+//! Orders of the operator, at a port of their own, so that they get through whatever the clients
+//! do.
 //!
 //! One connection at a time, one order on each line, one line as the answer to each.
 use alloc::format;
@@ -19,11 +19,11 @@ const STOP: &str = "stop";
 /// The longest order.
 const LONGEST: usize = 100;
 
-/// Serves one connection after the other.
+/// Serves one connection after another.
 pub(crate) async fn run(server: Rc<Server>, listener: TcpListener) {
     loop {
         match listener.accept().await {
-            // Whoever breaks off comes again.
+            // A client that breaks off connects again.
             Ok(stream) => drop(obey(&server, &stream).await),
             Err(_) => sleep(PAUSE).await,
         }
@@ -44,7 +44,7 @@ async fn obey(server: &Server, stream: &TcpStream) -> Result<(), Error> {
         let mut answer = order(server, line.trim());
         answer.push('\n');
         stream.write_all(answer.into_bytes()).await?;
-        // After the answer, which it may not live to send.
+        // Only after the answer, which the server may not live to send otherwise.
         if line.trim() == STOP {
             server.stop();
         }
@@ -74,8 +74,9 @@ fn order(server: &Server, order: &str) -> String {
     }
 }
 
-/// Lets something fail on purpose; returns how many steps were left to the last fault that was
-/// ordered.
+/// Makes something fail on purpose.
+///
+/// Returns how many steps were left to the last fault that was ordered.
 fn fault(kind: &str, step: usize) -> isize {
     let kind = if kind == "end" {
         FAULT_END
@@ -86,7 +87,7 @@ fn fault(kind: &str, step: usize) -> isize {
     unsafe { raw::system_call(FAULT, [kind, step, 0]) }
 }
 
-/// What is in use, as names with numbers.
+/// Returns what is in use, as names with numbers.
 fn status(server: &Server) -> String {
     let system = information::system().unwrap_or_default();
     let network = net::status();

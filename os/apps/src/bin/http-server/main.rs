@@ -1,9 +1,9 @@
 //! A server of files over HTTP/1.1: `http-server [OPTIONS]`, see [`options::HELP`].
 //!
 //! It serves the machine's disk to any client: `curl`, a browser, `wrk`. Each connection is one
-//! coroutine; it waits for a request at the most urgent level that any path has, and serves it at
-//! the level of its path, in this process, in the file system and in the network. So what is urgent
-//! does not wait behind what is not, whoever came first.
+//! coroutine. It waits for a request at the most urgent level that any path has. It serves the
+//! request at the level of its path, in this process, in the file system and in the network. So an
+//! urgent request does not wait behind one that is not, whichever came first.
 //!
 //! ```text
 //!  front process ── waits for the server's end; typed `q`, or its own end, closes the pipe ──┐
@@ -13,8 +13,8 @@
 //!                  control ── orders of who watches it               └ answer: what a request gets, from the disk
 //! ```
 //! What HTTP says of requests and answers is in the crate [`corank_http`], which knows nothing of
-//! sockets and files. Of those who send nonsense, send slowly, read slowly, or break off, each has
-//! one connection for a bounded time; a file is sent through a buffer of [`wire::PIECE`] bytes,
+//! sockets and files. A client that sends nonsense, sends slowly, reads slowly, or breaks off has
+//! one connection for a bounded time. A file is sent through a buffer of [`wire::PIECE`] bytes,
 //! whatever its size.
 #![no_std]
 #![no_main]
@@ -38,8 +38,9 @@ use options::{HELP, Options};
 
 corank_user::main!(main);
 
-/// How long what the server has left may be on its way out, in milliseconds: longer than the kernel
-/// keeps a connection that nobody has open.
+/// Time that the server's remains may take on their way out, in milliseconds.
+///
+/// It is longer than the kernel keeps a connection that no process has open.
 const SETTLING: usize = 90_000;
 
 fn main() -> i32 {
@@ -69,7 +70,7 @@ fn main() -> i32 {
 
 /// Starts the server as a process of its own and waits for its end.
 fn run(options: Options) -> Result<i32, Error> {
-    // What this process itself needs for that is there before anything is counted.
+    // What this process itself needs for that exists before anything is counted.
     block_on(async {});
     let counts = options.count;
     let before = footprint();
@@ -98,7 +99,7 @@ fn run(options: Options) -> Result<i32, Error> {
     Ok(1)
 }
 
-/// What must be the same before and after: free frames, coroutines of the kernel, sockets.
+/// Returns what must be the same before and after: free frames, coroutines of the kernel, sockets.
 fn footprint() -> [u64; 3] {
     process::settle();
     let system = information::system().expect("the kernel knows itself");
@@ -110,8 +111,9 @@ fn footprint() -> [u64; 3] {
     ]
 }
 
-/// Waits for the server's end, and lets it stop when somebody types `q`: it does when nobody has
-/// the pipe open any more.
+/// Waits for the server's end, and lets it stop when `q` is typed.
+///
+/// The server stops when no process has the pipe open any more.
 async fn wait(child: process::Pid, pipe: OwnedFd) -> Result<i32, Error> {
     let console = spawn(Priority::DEFAULT, async move {
         let stop = [b'q', 3, 4];

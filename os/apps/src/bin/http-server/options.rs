@@ -1,4 +1,4 @@
-//! What the server is told when it is started.
+//! Options that the server gets when it is started.
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt::Display;
@@ -8,7 +8,7 @@ use core::time::Duration;
 use corank_http::level::Levels;
 use corank_user::{Priority, fs};
 
-/// What `--help` prints.
+/// Text that `--help` prints.
 pub(crate) const HELP: &str = "\
 usage: http-server [OPTIONS]
 
@@ -31,11 +31,11 @@ Serves the files of the disk over HTTP/1.1, until q is typed or the process is k
                         `hold` lets requests wait until `go`;
                         `fault memory N`, `fault end N`, for tests";
 
-/// See [`HELP`].
+/// The options that [`HELP`] describes.
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) port: u16,
-    /// Without a `/` at its end.
+    /// Root directory, without a `/` at its end.
     pub(crate) root: String,
     pub(crate) levels: Levels,
     pub(crate) connections: usize,
@@ -49,10 +49,10 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the arguments; `None` if they ask for help.
+    /// Reads the arguments; returns `None` if they ask for help.
     ///
     /// # Errors
-    /// What is wrong, and what to write instead.
+    /// Says what is wrong, and what to write instead.
     pub(crate) fn from<'a>(
         mut arguments: impl Iterator<Item = &'a str>,
     ) -> Result<Option<Self>, String> {

@@ -17,36 +17,36 @@ use crate::{connection, control};
 
 /// Connections that the kernel keeps for us while there is no room; further ones try again.
 const BACKLOG: usize = 512;
-/// How long connections may go on when the server ends.
+/// Time for which connections may go on when the server ends.
 const DRAINING: Duration = Duration::from_secs(10);
-/// How long it waits before it tries again what failed for want of memory.
+/// Time for which the server waits before it repeats what failed for want of memory.
 pub(crate) const PAUSE: Duration = Duration::from_millis(10);
 
-/// What the connections share.
+/// State that the connections share.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) options: Options,
-    /// The level at which a connection waits for a request, of which nobody knows yet how urgent it
-    /// is.
+    /// The level at which a connection waits for a request of unknown urgency.
     pub(crate) intake: Priority,
     /// Room for connections.
     room: Semaphore,
     /// The idle connections, by when they became idle; the event tells one to end.
     idle: RefCell<BTreeMap<u64, Rc<Event>>>,
-    /// How many times a connection has become idle.
+    /// Number of times that a connection has become idle.
     idled: Cell<u64>,
-    /// An accepted connection waits for room.
+    /// Tells whether an accepted connection waits for room.
     is_crowded: Cell<bool>,
-    /// Requests are served while this is set.
+    /// Gate for requests, which are served while it is set.
     gate: Event,
-    /// How many wait at the gate.
+    /// Number of requests that wait at the gate.
     held: Cell<u64>,
     stops: Event,
     pub(crate) answered: Cell<u64>,
 }
 
-/// Runs the server; returns its exit code. It ends when whoever has the other end of `pipe` closes
-/// that.
+/// Runs the server and returns its exit code.
+///
+/// The server ends when the process at the other end of `pipe` closes that end.
 pub(crate) fn run(options: Options, pipe: OwnedFd) -> i32 {
     let intake = Priority::new(options.levels.most_urgent()).unwrap_or_default();
     runtime::run(intake, Global::Relaxed, serve(options, intake, pipe))
@@ -99,7 +99,9 @@ async fn serve(options: Options, intake: Priority, pipe: OwnedFd) -> i32 {
     0
 }
 
-/// Takes connections while there is room. What is not taken waits in the kernel, up to [`BACKLOG`].
+/// Takes connections while there is room.
+///
+/// What is not taken waits in the kernel, up to [`BACKLOG`].
 async fn accept(server: Rc<Server>, listener: TcpListener) {
     loop {
         let Ok(stream) = listener.accept().await else {
@@ -114,8 +116,9 @@ async fn accept(server: Rc<Server>, listener: TcpListener) {
 }
 
 impl Server {
-    /// Ends the server in order: no new connections, idle ones are closed, others after the answer
-    /// that they are at.
+    /// Ends the server in order.
+    ///
+    /// It takes no new connections and closes idle ones. The others end after their current answer.
     pub(crate) fn stop(&self) {
         self.stops.set();
         self.let_go();
@@ -124,43 +127,46 @@ impl Server {
         }
     }
 
-    /// From now on requests wait behind their heads, until [`let_go`](Self::let_go); not if the
-    /// server ends.
+    /// Holds requests behind their heads from now on, until [`let_go`](Self::let_go).
+    ///
+    /// It does nothing if the server ends.
     pub(crate) fn hold(&self) {
         if !self.stops.is_set() {
             self.gate.reset();
         }
     }
 
-    /// Lets those requests go on, the most urgent first.
+    /// Releases held requests, the most urgent first.
     pub(crate) fn let_go(&self) {
         self.gate.set();
     }
 
-    /// How many requests wait for that.
+    /// Returns the number of held requests.
     pub(crate) fn held(&self) -> u64 {
         self.held.get()
     }
 
-    /// A request is about to be served, at its level: waits while requests are held.
+    /// Waits while requests are held; called when a request is about to be served, at its level.
     pub(crate) async fn pass(&self) {
         let _held = Held::new(&self.held);
         self.gate.wait().await;
     }
 
-    /// Whether a connection shall end after the answer that it is at: others wait for its place, or
-    /// the server ends.
+    /// Tests whether a connection shall end after its current answer.
+    ///
+    /// It shall if others wait for its place, or if the server ends.
     pub(crate) fn is_short_of_room(&self) -> bool {
         self.is_crowded.get() || self.stops.is_set()
     }
 
-    /// How many connections are open.
+    /// Returns the number of open connections.
     pub(crate) fn open(&self) -> usize {
         self.options.connections - self.room.free()
     }
 
-    /// A place for a connection. If all are taken, the one that has been idle for longest has to
-    /// go.
+    /// Waits for a place for a connection.
+    ///
+    /// If all are taken, the connection that has been idle for longest has to go.
     async fn place(self: &Rc<Self>) -> Place {
         if self.room.free() == 0 {
             self.is_crowded.set(true);
@@ -218,7 +224,7 @@ impl Drop for Place {
 pub(crate) struct Idle {
     server: Rc<Server>,
     number: u64,
-    /// It shall end.
+    /// Event that tells the connection to end.
     pub(crate) unwanted: Rc<Event>,
 }
 
@@ -228,7 +234,7 @@ impl Drop for Idle {
     }
 }
 
-/// A request that is held: counted until it goes on, or its connection ends.
+/// A held request, counted until it goes on or its connection ends.
 struct Held<'a>(&'a Cell<u64>);
 
 impl<'a> Held<'a> {

@@ -16,20 +16,20 @@ const HEAD: usize = 2 << 10;
 /// Bytes that are read of a request at a time.
 const READ: usize = 2 << 10;
 
-/// Nothing more can be sent to this client, or read from it.
+/// Error: nothing more can be sent to this client, or read from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
-/// What has come.
+/// Result of waiting for bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
     /// Bytes.
     More,
     /// The client will send nothing more, or the connection is broken.
     End,
-    /// Nothing, in the time that there was.
+    /// Nothing within the time limit.
     Late,
-    /// Nothing, and nobody wants to wait any more.
+    /// Nothing, and the wait is not wanted any more.
     Unwanted,
 }
 
@@ -38,13 +38,15 @@ pub(crate) enum Came {
 pub(crate) struct Wire {
     stream: TcpStream,
     send_limit: Duration,
-    /// What is to be sent next.
+    /// Bytes that are to be sent next.
     pub(crate) out: Vec<u8>,
-    /// What was read last. Without capacity if a read was given up: the memory went with it.
+    /// Bytes that were read last.
+    ///
+    /// It has no capacity if a read was given up, because the memory went with it.
     read: Vec<u8>,
 }
 
-/// A buffer of this size: the old one if it has it.
+/// Returns a buffer of this size: the old one if it has it.
 fn sized(buffer: Vec<u8>, size: usize) -> Result<Vec<u8>, Broken> {
     if buffer.capacity() == size {
         return Ok(buffer);
@@ -71,7 +73,7 @@ async fn unless<T>(event: Option<&Event>, wanted: impl Future<Output = T>) -> Op
 }
 
 impl Wire {
-    /// A connection that sends so much that each [`PIECE`] must be taken within `send_limit`.
+    /// Creates a connection, each [`PIECE`] of which must be taken within `send_limit`.
     ///
     /// # Errors
     /// There is no memory for its buffers.
@@ -84,8 +86,9 @@ impl Wire {
         })
     }
 
-    /// Waits for bytes, for so long at most, and until `unwanted` happens. Then they are in
-    /// [`bytes`](Self::bytes).
+    /// Waits for bytes, for at most `limit`, and until `unwanted` happens.
+    ///
+    /// Then they are in [`bytes`](Self::bytes).
     pub(crate) async fn receive(&mut self, limit: Duration, unwanted: Option<&Event>) -> Came {
         let Ok(buffer) = sized(core::mem::take(&mut self.read), READ) else {
             return Came::End;
@@ -105,12 +108,12 @@ impl Wire {
         }
     }
 
-    /// Whether bytes wait in the kernel.
+    /// Tests whether bytes wait in the kernel.
     fn has_more(&self) -> bool {
         net::status_of(**self.stream).is_ok_and(|status| status.waiting > 0)
     }
 
-    /// What has come last; nothing if it waits in the kernel yet.
+    /// Returns what has come last; nothing if it still waits in the kernel.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.read
     }
@@ -140,9 +143,10 @@ impl Wire {
         self.stream.reset();
     }
 
-    /// Ends the connection so that the client can read all of the last answer: closed with bytes
-    /// unread, it would be a reset, which may overtake the answer. Whoever goes on sending has a
-    /// bounded time, and a bounded number of bytes.
+    /// Ends the connection so that the client can read all of the last answer.
+    ///
+    /// If it were closed with bytes unread, it would be reset, and the reset may overtake the
+    /// answer. A client that goes on sending has a bounded time, and a bounded number of bytes.
     pub(crate) async fn linger(&mut self) {
         const ROUNDS: usize = 64;
         const LIMIT: Duration = Duration::from_secs(2);

@@ -44,10 +44,10 @@ pub(crate) const ATTACKS: &[Attack] = &[
     ),
 ];
 
-/// How many processes there are.
+/// Number of processes.
 const PROCESSES: usize = 1000;
 
-/// The rings of this process, with so many entries.
+/// Sets up the rings of this process, with this many entries.
 pub(crate) fn rings(entries: u32) -> &'static RingHeader {
     assert_eq!(
         call(RING_SETUP, [entries as usize, 0, 0]),
@@ -57,7 +57,9 @@ pub(crate) fn rings(entries: u32) -> &'static RingHeader {
     unsafe { &*core::ptr::with_exposed_provenance::<RingHeader>(RING_BASE) }
 }
 
-/// Makes processes of one group that sleep for good. The first one's number is the group's.
+/// Makes processes of one group that sleep for good.
+///
+/// The first one's number is the group's.
 fn sleepers() -> Vec<Pid> {
     let mut group: Vec<Pid> = Vec::with_capacity(PROCESSES);
     for _ in 0..PROCESSES {
@@ -69,7 +71,7 @@ fn sleepers() -> Vec<Pid> {
         group.push(child);
         process::set_group(child, group[0]).expect("a child");
     }
-    // All of them have come to their sleep when nothing is ready but this process.
+    // All of them sleep when nothing is ready but this process.
     while information::system().expect("it is there").ready & 1 << LAST != 0 {
         thread::yield_now();
     }
@@ -82,7 +84,7 @@ fn wait_for(children: &[Pid]) {
     }
 }
 
-/// Submits so many calls that sleep for good; `describe` returns the key and the flags of each.
+/// Submits this many calls that sleep for good; `describe` returns the key and the flags of each.
 fn submit_sleeps(count: u32, describe: impl Fn(u32) -> (u64, u8)) {
     const ENTRIES: u32 = 64;
     let header = rings(ENTRIES);

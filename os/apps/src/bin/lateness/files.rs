@@ -13,7 +13,7 @@ use corank_user::{process, time};
 
 use crate::{LAST, NAME, be_at, call, may_claim};
 
-/// What the less urgent process does.
+/// The acts of the less urgent process.
 pub(crate) const ATTACKS: &[(&str, fn())] = &[
     ("the close of a pipe with 4,000 readers", close_pipe),
     ("a write to a pipe with 4,000 readers", write_to_pipe),
@@ -38,13 +38,13 @@ pub(crate) const ATTACKS: &[(&str, fn())] = &[
     }),
 ];
 
-/// How long a file is made, in bytes.
+/// Length to which a file is made long, in bytes.
 pub(crate) const LONG: u64 = 16 << 20;
 
-/// How many reads wait for a pipe.
+/// Number of reads that wait for a pipe.
 const READERS: u32 = 4000;
 
-/// How often.
+/// Number of repetitions.
 const TIMES: usize = 5;
 
 /// The rings of this process.
@@ -60,7 +60,7 @@ impl Rings {
         Rings(unsafe { &*core::ptr::with_exposed_provenance(RING_BASE) })
     }
 
-    /// Makes a pipe for which as many reads wait.
+    /// Makes a pipe for which [`READERS`] reads wait.
     fn awaited_pipe(&self) -> Pipe {
         let pipe = Pipe::new().expect("a pipe");
         let first: *mut Submission =
@@ -149,7 +149,7 @@ fn read_at_the_end() {
     }
 }
 
-/// Makes a directory with many files, and looks for one that is not there.
+/// Makes a directory with many files, and searches it for one that does not exist.
 fn search() {
     let name = |number: u32| alloc::format!("/many/a-name-that-takes-some-entries-{number}");
     fs::make_directory("/many").expect("a disk");
@@ -166,8 +166,9 @@ fn search() {
     fs::remove_directory("/many").expect("it is empty");
 }
 
-/// What makes a long file short, or the other way round, in a less urgent process. Urgent questions
-/// to the file system are answered between the steps.
+/// Changes that make a long file short, or a short one long, in a less urgent process.
+///
+/// Urgent questions to the file system are answered between the steps.
 pub(crate) const CHANGES: &[(&str, fn())] = &[
     ("a truncation to 0 bytes", || {
         let file = Options::write().open(NAME).expect("it is there");
@@ -179,8 +180,9 @@ pub(crate) const CHANGES: &[(&str, fn())] = &[
     ("a removal", || fs::remove(NAME).expect("it is closed")),
 ];
 
-/// Asks how long the file is while a less urgent process changes that. Returns an answer that was
-/// neither the first nor the last one, if there was one.
+/// Asks how long the file is while a less urgent process changes its length.
+///
+/// Returns an answer that was neither the first nor the last one, if there was one.
 pub(crate) fn length_seen_during(change: fn()) -> Option<u64> {
     drop(make_long());
     let child = process::spawn(|| {

@@ -1,11 +1,11 @@
-//! How late an urgent process is while a process that is restricted to level 63 makes the kernel
-//! work for it.
+//! Measures how late an urgent process is while a process that is restricted to level 63 makes the
+//! kernel work for it.
 //!
-//! Run it on one hart in a machine that counts instructions (`-icount shift=0`): each takes a
-//! nanosecond there, so that all figures are the same in each run. The urgent process, at level 0,
-//! sleeps for 100 µs again and again, and notes how much later than that it goes on. The program
-//! fails when that is more than [`LIMIT`]. With arguments it runs only the attacks that contain one
-//! of them in their names.
+//! Run it on one hart in a machine that counts instructions (`-icount shift=0`). Each instruction
+//! takes a nanosecond there, so that all figures are the same in each run. The urgent process, at
+//! level 0, sleeps for 100 µs again and again, and notes how much later than that it goes on. The
+//! program fails when that is more than [`LIMIT`]. With arguments it runs only the attacks that
+//! contain one of them in their names.
 #![no_std]
 #![no_main]
 
@@ -33,12 +33,15 @@ use files::LONG;
 
 corank_user::main!(main);
 
-/// How much later the urgent process may go on than it asked for: the goal for one stretch of the
-/// kernel's work, and as much for the interrupt and the way back.
+/// How much later the urgent process may go on than it asked for.
+///
+/// This is the goal for one stretch of the kernel's work, and as much for the interrupt and the way
+/// back.
 const LIMIT: Duration = Duration::from_micros(200);
 
-/// How long the urgent process sleeps: so briefly that what holds it up for longer than [`LIMIT`]
-/// and this is noticed whenever it begins.
+/// Time for which the urgent process sleeps.
+///
+/// It is so brief that a delay of more than [`LIMIT`] and this time is noticed whenever it begins.
 const STEP: Duration = Duration::from_micros(100);
 
 /// The least urgent level.
@@ -47,16 +50,17 @@ const LAST: u8 = 63;
 /// The levels that the less urgent process may claim.
 const LAST_TWO: u64 = 0b11 << 62;
 
-/// Memory that is more than any machine has, in bytes.
+/// More memory than any machine has, in bytes.
 const TOO_MUCH: usize = 60 << 30;
 
 const NAME: &str = "/lateness";
 
-/// What the less urgent process does, with its name. It calls its argument when it is prepared:
-/// what it does before that does not count.
+/// An act of the less urgent process, with its name.
+///
+/// The act calls its argument when it is prepared. What it does before that does not count.
 type Attack = (&'static str, fn(&dyn Fn()));
 
-/// What the less urgent process does that needs no preparation.
+/// Acts of the less urgent process that need no preparation.
 const ATTACKS: &[(&str, fn())] = &[
     ("a long write to the console", write_to_console),
     ("memory that there is not, once", || {
@@ -88,12 +92,12 @@ fn call(number: usize, arguments: [usize; 3]) -> isize {
     unsafe { raw::system_call(number, arguments) }
 }
 
-/// From here on this process may claim this level and no other one.
+/// Restricts this process to this level from here on.
 fn may_claim(level: u8) {
     process::grant(process::id(), 1 << level).expect("itself");
 }
 
-/// Says that a coroutine at this level is ready.
+/// Publishes that a coroutine at this level is ready.
 fn say_level(level: u8) {
     let page = page::process();
     page.executors.store(1, Ordering::Relaxed);
@@ -102,11 +106,11 @@ fn say_level(level: u8) {
 
 fn be_at(level: u8) {
     say_level(level);
-    // The kernel looks when a process gives way.
+    // The kernel checks the bitmap when a process yields.
     thread::yield_now();
 }
 
-/// Memory of this process; all of it is written to.
+/// Allocates memory for this process; all of it is written to.
 fn take(bytes: usize) {
     assert_ne!(call(SBRK, [bytes, 0, 0]), FAILED, "memory");
 }
@@ -150,8 +154,10 @@ fn open_files() {
     }
 }
 
-/// Runs `attack` at the last level. Returns how late this process was at most from when that is
-/// prepared, and how often it went on.
+/// Runs `attack` at the last level.
+///
+/// Returns how late this process was at most since the attack was prepared, and how often it went
+/// on.
 fn lateness(rings: &RingHeader, attack: impl FnOnce(&dyn Fn())) -> (Duration, usize) {
     let prepared = Pipe::new().expect("a pipe");
     let child = process::spawn(|| {
@@ -162,7 +168,7 @@ fn lateness(rings: &RingHeader, attack: impl FnOnce(&dyn Fn())) -> (Duration, us
     })
     .expect("a process");
     drop(prepared.writer);
-    // Nothing comes from a process that has failed: that is seen below.
+    // A process that has failed writes nothing, and its exit code shows that below.
     let _ = prepared.reader.read(&mut [0]);
     let (mut latest, mut count) = (Duration::ZERO, 0);
     loop {
@@ -178,8 +184,9 @@ fn lateness(rings: &RingHeader, attack: impl FnOnce(&dyn Fn())) -> (Duration, us
     }
 }
 
-/// An urgent question to the file system while a less urgent process makes a file long. Returns how
-/// long the file was by then.
+/// Asks the file system an urgent question while a less urgent process makes a file long.
+///
+/// Returns how long the file was by then.
 fn length_seen_during_truncation() -> u64 {
     let file = File::create(NAME).expect("a disk");
     let child = process::spawn(|| {
@@ -201,8 +208,9 @@ fn length_seen_during_truncation() -> u64 {
     seen
 }
 
-/// Tests whether the program is to run this attack: with arguments it runs those whose names
-/// contain one of them.
+/// Tests whether the program is to run this attack.
+///
+/// With arguments it runs those with names that contain one of them.
 fn is_chosen(name: &str) -> bool {
     let mut words = corank_user::arguments().skip(1).peekable();
     words.peek().is_none() || words.any(|word| name.contains(word))

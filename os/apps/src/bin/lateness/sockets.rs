@@ -27,7 +27,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     ("a port when thousands are taken", take_ports),
 ];
 
-/// They need a card.
+/// Attacks that need a card.
 pub(crate) const ATTACKS_BY_CARD: &[Attack] = &[(
     "an address reply when there are as many sockets as may be",
     |begin| {
@@ -45,7 +45,7 @@ pub(crate) const ATTACKS_BY_CARD: &[Attack] = &[(
     },
 )];
 
-/// Waits until no socket is left of what has ended.
+/// Waits until no socket of an ended process or connection is left.
 pub(crate) fn wait_for_none() {
     loop {
         let status = net::status();
@@ -61,13 +61,15 @@ fn at(port: u16) -> SocketAddrV4 {
 }
 
 /// Makes connections that nothing accepts until there are as many sockets as may be, but for
-/// `rest`. They last as long as this process, or the listener.
+/// `rest`.
+///
+/// They last as long as this process, or the listener.
 fn fill(rest: u64) -> TcpListener {
     let most = net::status().most_sockets - rest;
     let listener = TcpListener::with_backlog(0, most as usize).expect("a port is free");
     listener.set_buffer(512).expect("it is in range");
     let address = at(listener.local_port().expect("it has one"));
-    // Each takes two.
+    // Each connection takes two sockets.
     for _ in 0..most / 2 {
         core::mem::forget(TcpStream::connect_blocking(address).expect("there is room"));
     }
@@ -77,7 +79,7 @@ fn fill(rest: u64) -> TcpListener {
 /// Takes thousands of ports in a row, and then asks for one where the search begins with them.
 fn take_ports(begin: &dyn Fn()) {
     const TAKEN: usize = 4000;
-    /// How many there are to choose from.
+    /// Number of ports to choose from.
     const ALL: usize = 1 << 14;
     let listen = || TcpListener::bind(0).expect("a port is free");
     let taken: Vec<TcpListener> = (0..TAKEN).map(|_| listen()).collect();

@@ -13,7 +13,7 @@ use corank_user::{process, thread, time};
 
 use crate::{LAST, call, say_level};
 
-/// What the less urgent process does.
+/// The acts of the less urgent process.
 pub(crate) const ATTACKS: &[(&str, fn())] = &[
     ("a full table of files", fill_files),
     ("many semaphores, mutexes and condition variables", || {
@@ -77,7 +77,7 @@ impl Rings {
     }
 }
 
-/// A call of the ring at the last level.
+/// Returns a call of the ring at the last level.
 fn submission(number: usize, argument: u64, flags: u8) -> Submission {
     Submission {
         call: number as u32,
@@ -94,7 +94,7 @@ fn semaphore() -> usize {
 
 fn fill_files() {
     while call(DUP, [0; 3]) != FAILED {}
-    // Its child has them as well.
+    // Its child has them too.
     let child = process::spawn(|| 0).expect("a process");
     assert_eq!(process::wait(child).expect("the child").code, 0);
     let mut records = [0_u64; 64];
@@ -108,7 +108,7 @@ fn wait_in_ring() {
         rings.submit_all(|_| submission(SEMAPHORE_DOWN, line as u64, 0));
         assert!(rings.are_empty());
     }
-    // All that wait may go, the first ones and the others.
+    // All calls that wait may go, the first ones and the others.
     for _ in 0..1000 {
         assert_eq!(call(SEMAPHORE_UP, [line, 0, 0]), 0);
     }
@@ -118,7 +118,7 @@ fn wait_in_ring() {
 fn cancel_by_key() {
     let (rings, line) = (Rings::new(), semaphore());
     for round in 0..8 {
-        // Silent ones have no key by which they could be found.
+        // Silent calls have no key by which they could be found.
         let flags = if round < 4 { SILENT } else { 0 };
         rings.submit_all(|number| Submission {
             key: if flags == 0 { number.into() } else { 0 },
@@ -171,7 +171,7 @@ fn chains_without_memory() {
     }
 }
 
-/// Starts as many threads, each of which runs `body` with this argument and ends.
+/// Starts this many threads, each of which runs `body` with this argument and ends.
 fn threads(count: usize, body: extern "C" fn(usize) -> !, argument: usize) {
     for _ in 0..count {
         if call(THREAD_CREATE, [body as *const () as usize, argument, 0]) == FAILED {

@@ -1,22 +1,22 @@
 //! Typing a line on the console.
 //!
 //! Arrows, Home, End, Delete, Backspace; Ctrl-A and Ctrl-E for the ends of the line, Ctrl-U and
-//! Ctrl-K to erase up to them, Ctrl-W for a word, Ctrl-L for a clean screen; up and down for the
-//! lines before. Ctrl-C gives the line up, Ctrl-D on an empty one ends the input.
+//! Ctrl-K to erase up to them, Ctrl-W for a word, Ctrl-L for a clean screen; up and down for
+//! earlier lines. Ctrl-C drops the line, Ctrl-D on an empty one ends the input.
 use alloc::string::String;
 use alloc::vec::Vec;
 use corank_user::io::STDIN;
 use corank_user::{print, println};
 
-/// How many lines are remembered.
+/// Number of lines that are remembered.
 const REMEMBERED: usize = 100;
 
-/// Remembers what was typed.
+/// Editor that remembers what was typed.
 pub(crate) struct Editor {
     history: Vec<String>,
 }
 
-/// What was typed.
+/// A key that was typed.
 enum Key {
     Character(u8),
     Enter,
@@ -53,7 +53,7 @@ fn read_byte() -> Option<u8> {
     }
 }
 
-/// The next key; `None` at the end of the input.
+/// Reads the next key; returns `None` at the end of the input.
 fn read_key() -> Option<Key> {
     Some(match read_byte()? {
         b'\r' | b'\n' => Key::Enter,
@@ -76,7 +76,8 @@ fn read_key() -> Option<Key> {
     })
 }
 
-/// What a terminal sends behind an escape character: `[`, maybe a number, and a letter or `~`.
+/// Reads what a terminal sends behind an escape character: `[`, maybe a number, and a letter or
+/// `~`.
 fn escape() -> Option<Key> {
     if !matches!(read_byte()?, b'[' | b'O') {
         return Some(Key::Other);
@@ -168,7 +169,7 @@ impl Editor {
         }
     }
 
-    /// A line; `None` at the end of the input.
+    /// Reads a line; returns `None` at the end of the input.
     pub(crate) fn read_line(&mut self, prompt: &str) -> Option<String> {
         let mut line = Line {
             prompt,
@@ -176,7 +177,7 @@ impl Editor {
             at: 0,
         };
         print!("{prompt}");
-        // Which of the remembered lines is shown; the number of lines for the one that is new.
+        // Index of the remembered line that is shown; the number of lines for the one that is new.
         let mut shown = self.history.len();
         let mut unfinished = String::new();
         loop {

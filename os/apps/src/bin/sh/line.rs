@@ -1,17 +1,17 @@
-//! From words and signs to what is to be run.
+//! Turns words and signs into pipelines to run.
 use crate::words::{Token, Word};
 use alloc::vec::Vec;
 use core::iter::Peekable;
 use core::mem;
 
-/// When a pipeline runs, after the one before it.
+/// Condition on which a pipeline runs, after the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
     /// In any case.
     Always,
-    /// If that one has succeeded.
+    /// If the one before it has succeeded.
     AfterSuccess,
-    /// If that one has failed.
+    /// If the one before it has failed.
     AfterFailure,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Pipeline {
     pub(crate) background: bool,
 }
 
-/// A file in the place of a descriptor.
+/// A file that replaces a descriptor.
 #[derive(Debug)]
 pub(crate) struct Redirection {
     pub(crate) descriptor: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Redirection {
     pub(crate) kind: Kind,
 }
 
-/// What is done with the file.
+/// Use that is made of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
@@ -47,7 +47,7 @@ pub(crate) struct Command {
     pub(crate) redirections: Vec<Redirection>,
 }
 
-/// Understands a line.
+/// Parses a line.
 ///
 /// # Errors
 /// What is wrong with it, as a message.

@@ -14,13 +14,13 @@ const NOT_FOUND: i32 = 127;
 /// Exit code of a line that makes no sense, and of a built-in command that was called wrongly.
 const USAGE: i32 = 2;
 
-/// What the shell knows from line to line.
+/// State that the shell keeps from line to line.
 pub(crate) struct Shell {
     /// Exit code of the last command: `$?`.
     pub(crate) last_code: i32,
-    /// `exit` has been called.
+    /// Tells whether `exit` has been called.
     pub(crate) is_over: bool,
-    /// It reads from the console, and gives that to what runs in front.
+    /// Tells whether the shell reads from the console, and gives the console to what runs in front.
     has_console: bool,
     /// Processes in the background.
     jobs: Vec<Pid>,
@@ -39,14 +39,15 @@ impl Shell {
         }
     }
 
-    /// From now on Ctrl-C ends what runs in front. A shell that another one runs has each byte as
-    /// it is typed, too.
+    /// Takes the console: from now on Ctrl-C ends what runs in front.
+    ///
+    /// A shell that another one runs has each byte as it is typed, too.
     pub(crate) fn take_console(&mut self) {
         self.has_console = true;
         let _ = process::set_foreground(0);
     }
 
-    /// What stands in front of a line that is typed.
+    /// Returns the prompt that stands in front of a line that is typed.
     pub(crate) fn prompt(&self) -> String {
         let directory = fs::current_directory().unwrap_or_default();
         format!("{directory} $ ")
@@ -71,7 +72,7 @@ impl Shell {
         }
     }
 
-    /// What `$` and a character stand for.
+    /// Returns the value that `$` and a character stand for.
     fn value(&self, name: char) -> String {
         match (name, self.last_job) {
             ('?', _) => self.last_code.to_string(),
@@ -114,7 +115,7 @@ impl Shell {
         }
     }
 
-    /// Says how the kernel has ended the last command, where the command itself could not.
+    /// Reports how the kernel has ended the last command, where the command itself could not.
     fn report_signal(&self) {
         if let Some(what) = process::cause(self.last_code) {
             println!("{what}");
@@ -126,7 +127,7 @@ impl Shell {
         let mut children = Vec::new();
         let in_front = self.has_console && !pipeline.background;
         let mut input = if pipeline.background {
-            // Nothing: the console is for what runs in front.
+            // No input: the console is for what runs in front.
             Pipe::new().ok().map(|pipe| pipe.reader)
         } else {
             None
@@ -150,8 +151,8 @@ impl Shell {
                     let _ = process::set_group(0, 0);
                 }
                 if in_front && group == 0 {
-                    // By the child alone: were the shell slower, it would undo what the program
-                    // says of the console.
+                    // Only the child does this. If the shell were slower, it would undo what the
+                    // program says of the console.
                     let _ = process::set_foreground(process::id());
                 }
                 // A program has nothing to do with other jobs, and one in the background nothing
@@ -167,7 +168,7 @@ impl Shell {
             input = next;
             match child {
                 Ok(child) => {
-                    // The first child does it as well: whichever comes first.
+                    // The first child does it too, and either may come first.
                     let _ = process::set_group(child, group);
                     children.push(child);
                 }
@@ -186,7 +187,7 @@ impl Shell {
         command.words.iter().map(expanded).collect()
     }
 
-    /// Runs a command that is part of the shell; `None` if it is not.
+    /// Runs a command that is part of the shell; returns `None` if it is not.
     fn run_built_in(&mut self, command: &Command) -> Option<i32> {
         let words = self.words(command);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -225,7 +226,7 @@ impl Shell {
         })
     }
 
-    /// What a child does: its files, then its program. Returns only if that fails.
+    /// Runs a child: sets up its files, then starts its program. Returns only if that fails.
     fn run_child(&self, command: &Command, input: Option<OwnedFd>, output: Option<OwnedFd>) -> i32 {
         become_descriptor(0, input);
         become_descriptor(1, output);
@@ -254,8 +255,9 @@ impl Shell {
         }
     }
 
-    /// Says which jobs in the background have ended, and forgets them. The first process inherits
-    /// children whose parents have ended: the shell may be it.
+    /// Reports which jobs in the background have ended, and forgets them.
+    ///
+    /// The first process inherits children of ended parents, and the shell may be that process.
     pub(crate) fn report_ended(&mut self) {
         while let Ok(Some(exited)) = process::try_wait_any() {
             if let Some(place) = self.jobs.iter().position(|job| *job == exited.pid) {
@@ -278,7 +280,9 @@ fn usage(text: &str) -> i32 {
 /// The signal that `kill` sends by default.
 const TERMINATE: u32 = 15;
 
-/// Ends processes. A program could not: only the shell is the jobs' parent.
+/// Ends processes.
+///
+/// A program could not, because only the shell is the jobs' parent.
 fn kill(arguments: &[&str]) -> i32 {
     const USAGE: &str = "kill [-SIGNAL] PID...";
     let (signal, pids) = match arguments.split_first() {
@@ -325,7 +329,7 @@ fn become_descriptor(number: usize, file: Option<OwnedFd>) {
     let Some(file) = file else { return };
     drop(OwnedFd::from_number(number));
     if let Ok(copy) = file.duplicate() {
-        // It has the lowest number that is free: that one.
+        // The copy has the lowest free number, which is `number`.
         let _ = copy.into_number();
     }
 }

@@ -1,4 +1,4 @@
-//! From a line's characters to words and signs.
+//! Turns a line's characters into words and signs.
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -6,8 +6,9 @@ use alloc::vec::Vec;
 use core::iter::Peekable;
 use core::str::Chars;
 
-/// A word without its quotes: texts, and what stands for a value that is known only when the
-/// command runs.
+/// A word without its quotes.
+///
+/// It consists of texts, and of what stands for a value that is known only when the command runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Word(Vec<Part>);
 
@@ -29,7 +30,7 @@ impl Word {
         }
     }
 
-    /// The word with what `value` gives for its variables.
+    /// Returns the word with what `value` gives for its variables.
     pub(crate) fn expand(&self, value: impl Fn(char) -> String) -> String {
         self.0
             .iter()
@@ -41,7 +42,7 @@ impl Word {
     }
 }
 
-/// What a line consists of.
+/// A part of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
     /// A word.

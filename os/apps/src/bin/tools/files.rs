@@ -39,7 +39,7 @@ fn print_entry(name: &str, status: &FileStatus, long: bool) {
     }
 }
 
-/// Seconds since 1970 as a date and time, UTC.
+/// Formats seconds since 1970 as a date and time, UTC.
 fn date(seconds: i64) -> String {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     // Years that begin in March end with the day that not every year has; eras of 400 years are all
@@ -69,7 +69,7 @@ pub(crate) fn mkdir(arguments: &Arguments) -> Result<(), Trouble> {
     for_each("mkdir", paths, |path| {
         if parents {
             for (end, _) in path.match_indices('/').filter(|(end, _)| *end > 0) {
-                // What is missing in the end is reported below.
+                // What is still missing at the end is reported below.
                 let _ = fs::make_directory(&path[..end]);
             }
             if fs::status(path).is_ok_and(|status| fs::is_directory(&status)) {
@@ -90,7 +90,7 @@ pub(crate) fn rmdir(arguments: &Arguments) -> Result<(), Trouble> {
     })
 }
 
-/// Removes files, and with `-r` directories with what they have.
+/// Removes files, and with `-r` directories with their content.
 pub(crate) fn rm(arguments: &Arguments) -> Result<(), Trouble> {
     let (recursive, paths) = option(arguments, "-r")?;
     if paths.is_empty() {
@@ -111,7 +111,7 @@ fn remove(path: &str, recursive: bool) -> Result<(), Trouble> {
     fs::remove_directory(path).map_err(failed)
 }
 
-/// Where a file goes that is copied or moved to `to`: into it, if it is a directory.
+/// Returns where a file goes that is copied or moved to `to`: into it, if it is a directory.
 fn target(from: &str, to: &str) -> String {
     let name = from.trim_end_matches('/').rsplit('/').next();
     match fs::status(to) {

@@ -1,7 +1,9 @@
-//! Small programs for the shell, in one: the name under which it is started says which.
+//! Small programs for the shell, in one executable.
 //!
-//! `tools NAME ARGS` is the same as `NAME ARGS`. Every tool says what went wrong and goes on with
-//! the next file; its exit code is then 1, or 2 when it was called wrongly.
+//! The name under which it is started selects the tool.
+//!
+//! `tools NAME ARGS` is the same as `NAME ARGS`. Every tool reports what went wrong and goes on
+//! with the next file. Its exit code is then 1, or 2 when it was called wrongly.
 #![no_std]
 #![no_main]
 
@@ -20,7 +22,7 @@ use corank_user::{eprintln, println};
 
 corank_user::main!(main);
 
-/// What a tool is given: the words behind its name.
+/// Arguments of a tool: the words behind its name.
 type Arguments = Vec<&'static str>;
 
 /// A tool: its name, its arguments in words, and what it does.
@@ -57,18 +59,18 @@ const fn tool(
     Tool { name, usage, run }
 }
 
-/// Why a tool has not done all that it was asked for.
+/// Reason why a tool has not done all that it was asked for.
 enum Trouble {
     /// It was called wrongly.
     Usage,
-    /// It has said what went wrong.
+    /// It has reported what went wrong.
     Reported,
-    /// What went wrong.
+    /// Something else went wrong.
     Because(String),
 }
 
 impl Trouble {
-    /// Something went wrong with a file.
+    /// Returns the trouble of a file with this error.
     fn with(file: &str, error: impl Display) -> Trouble {
         Trouble::Because(alloc::format!("{file}: {error}"))
     }
@@ -110,7 +112,9 @@ fn main() -> i32 {
     1
 }
 
-/// Does the same for each word; one that fails is reported, and the others are done all the same.
+/// Calls the deed for each word.
+///
+/// One that fails is reported, and the others are done anyway.
 fn for_each(
     name: &str,
     words: &[&'static str],

@@ -5,8 +5,9 @@ use corank_user::fs::File;
 use corank_user::io::{Fd, STDIN, STDOUT};
 use corank_user::{Error, println};
 
-/// Bytes of one read. The console and files give what is there; a pipe waits until there is as
-/// much, or its end.
+/// Bytes of one read.
+///
+/// The console and files give what is there; a pipe waits until there is as much, or its end.
 const PIECE: usize = 16 << 10;
 
 fn write_all(mut data: &[u8]) -> Result<(), Trouble> {

@@ -3,7 +3,7 @@ use crate::{Arguments, Trouble};
 use corank_user::time;
 use core::time::Duration;
 
-/// Waits so many seconds, or parts of one.
+/// Waits this many seconds, or parts of one.
 pub(crate) fn sleep(arguments: &Arguments) -> Result<(), Trouble> {
     let [seconds] = arguments.as_slice() else {
         return Err(Trouble::Usage);

@@ -14,10 +14,10 @@ use core::pin::pin;
 use core::task::Poll;
 use core::time::Duration;
 
-/// How often `top` looks.
+/// Period at which `top` shows the system.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// The levels in a bitmap.
+/// Formats the levels in a bitmap.
 fn levels(bitmap: u64) -> String {
     let mut text = String::new();
     let mut level = 0;
@@ -54,7 +54,7 @@ fn state(record: &ProcessRecord) -> &'static str {
     }
 }
 
-/// The table, one line for each process.
+/// Formats the table, one line for each process.
 fn table(records: &[ProcessRecord]) -> String {
     let mut text = String::from(
         "  PID PARENT STATE  LEVEL RUNNING READY      ARRIVING  THREADS COROUTINES STACKS CALLS FILES    KiB       MS NAME\n",
@@ -126,7 +126,7 @@ fn look() -> Result<String, Error> {
     Ok(totals(&system) + &table(&records))
 }
 
-/// Shows the system again and again, until `q` is typed or it has been shown so often.
+/// Shows the system again and again, until `q` is typed or it has been shown this many times.
 pub(crate) fn top(arguments: &Arguments) -> Result<(), Trouble> {
     let mut times = u64::MAX;
     let mut period = PERIOD;
@@ -144,18 +144,18 @@ pub(crate) fn top(arguments: &Arguments) -> Result<(), Trouble> {
         print!("{}", look()?);
         return Ok(());
     }
-    // Each key as it is typed, Ctrl-C as well.
+    // Each key as it is typed, and Ctrl-C too.
     let _ = process::set_foreground(0);
     Ok(block_on(watch(times, period))?)
 }
 
 async fn watch(mut times: u64, period: Duration) -> Result<(), Error> {
-    // Kept for all turns: a byte that is typed while the screen is drawn is not lost.
+    // Kept for all turns, so that a byte that is typed while the screen is drawn is not lost.
     let input = OwnedFd::from_number(0);
     let mut key = pin!(typed_quit(&input));
     loop {
         let view = look()?;
-        // The cursor home, each line cleared to its end, and what is below cleared.
+        // The cursor at the top left, each line cleared to its end, and what is below cleared.
         print!("\x1b[H{}\x1b[J", view.replace('\n', "\x1b[K\n"));
         times -= 1;
         if times == 0 {
@@ -174,7 +174,7 @@ async fn watch(mut times: u64, period: Duration) -> Result<(), Error> {
     }
 }
 
-/// What ends `top`: `q` and Ctrl-C.
+/// Bytes that end `top`: `q` and Ctrl-C.
 const QUIT: [u8; 2] = [b'q', 3];
 
 /// Waits until one of [`QUIT`] is typed or the input ends.

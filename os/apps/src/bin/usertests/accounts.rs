@@ -1,5 +1,7 @@
-//! What the kernel's heap holds for a process is reserved in its account: what there is no room for
-//! is an error, and a limit holds for the process and its children.
+//! Tests of a process's account, which reserves what the kernel's heap holds for the process.
+//!
+//! A request for which there is no room is an error. A limit holds for the process and its
+//! children.
 use alloc::vec::Vec;
 
 use corank_abi::call::*;
@@ -25,10 +27,10 @@ tests![
     a_program_on_the_disk_is_never_read_into_the_kernels_reserve,
 ];
 
-/// More than this process has now, and little.
+/// A limit above what this process has now, but small.
 const LITTLE: usize = 512 << 10;
 
-/// Runs a test in a process of its own: nothing is left for what comes behind it.
+/// Runs a test in a process of its own, so that nothing is left for later tests.
 fn alone(test: impl FnOnce()) {
     let code = exit_code(|| {
         test();
@@ -47,7 +49,7 @@ fn a_limit_is_lowered_and_never_raised() {
         assert_eq!(process::limit_memory(2 * LITTLE), Ok(LITTLE));
         assert_eq!(process::limit_memory(usize::MAX), Ok(LITTLE));
         assert_eq!(process::limit_memory(LITTLE - 1), Ok(LITTLE - 1));
-        // Nothing is left, but what is there stays.
+        // Nothing is left to take, but existing objects stay.
         assert_eq!(process::limit_memory(0), Ok(0));
         let mut ends = [0_usize; 2];
         let ends = ends.as_mut_ptr().expose_provenance();
@@ -64,7 +66,7 @@ fn a_limit_holds_for_children_together() {
     alone(|| {
         assert_eq!(process::limit_memory(LITTLE), Ok(LITTLE));
         let mut generations = 0;
-        // Each waits for the next, and so keeps what it costs.
+        // Each process waits for the next, and so keeps what it costs.
         let code = exit_code(|| {
             loop {
                 generations += 1;
@@ -84,7 +86,7 @@ fn a_limit_holds_for_children_together() {
 
 fn completions_that_nobody_takes_stay_within_the_limit() {
     alone(|| {
-        // The ring itself is there when the limit is set.
+        // The ring itself already exists when the limit is set.
         let rings = Rings::new(256);
         process::limit_memory(LITTLE).expect("few limits");
         let before = heap_used();
@@ -101,7 +103,7 @@ fn completions_that_nobody_takes_stay_within_the_limit() {
         let more = heap_used() - before;
         assert!(more < LITTLE, "{more} bytes more");
         assert!(taken < 40_000, "{taken} were taken");
-        // Those that were taken are all answered, and then further ones are taken.
+        // All submissions that were taken are answered, and then further ones are taken.
         let mut answers = 0;
         for _ in 0..2 * submitted {
             answers += rings.completions().len() as u32;
@@ -133,14 +135,16 @@ extern "C" fn ends(_: usize) -> ! {
     unreachable!("it has ended")
 }
 
-/// Makes threads that end at once until that fails, at most so many. Returns how many there were.
+/// Makes threads that end at once, at most `most`, until the kernel refuses one.
+///
+/// Returns how many there were.
 fn threads_until_refused(most: usize) -> usize {
     let entry = ends as extern "C" fn(usize) -> ! as usize;
     let mut made = 0;
     while made < most && call(THREAD_CREATE, [entry, 0, 0]) >= 0 {
         made += 1;
         if made % 16 == 0 {
-            // They shall have ended, so that their stacks do not fill the memory.
+            // They must have ended, so that their stacks do not fill the memory.
             thread::yield_now();
         }
     }
@@ -151,7 +155,7 @@ fn threads_that_nobody_waits_for_are_limited() {
     let code = exit_code(|| {
         let made = threads_until_refused(40_000);
         assert!((1000..1 << 15).contains(&made), "{made} threads");
-        // Each that is waited for makes room for one.
+        // Each thread that is waited for makes room for one.
         assert_eq!(call(WAIT_THREAD, [1, 0, 0]), 0);
         assert_eq!(threads_until_refused(10), 1);
         0
@@ -165,7 +169,7 @@ fn threads_that_nobody_waits_for_stay_within_the_limit() {
         let before = heap_used();
         let made = threads_until_refused(40_000);
         let more = heap_used() - before;
-        // Before their number is limited.
+        // The memory limit refuses threads before the limit on their number does.
         assert!((10..32_000).contains(&made), "{made} threads");
         assert!(more < LITTLE, "{more} bytes more");
     });
@@ -178,7 +182,7 @@ fn a_child_with_many_files_stays_within_the_limit() {
             files += 1;
         }
         assert!(files > 60_000, "{files} files");
-        // Eight at a time would be eight tables.
+        // Eight children at a time would need eight tables.
         let children: Vec<_> = (0..4)
             .map(|_| process::spawn(|| 0).expect("memory"))
             .collect();
@@ -206,7 +210,7 @@ fn a_call_is_found_without_memory_for_a_table_of_keys() {
     });
 }
 
-/// Until each kind of object is refused, and then again when all are gone.
+/// Tests that each kind of object is refused at the limit, and again when all objects are gone.
 fn every_kind_of_object_stays_within_the_limit() {
     let run = || {
         exit_code(|| {
@@ -245,7 +249,7 @@ fn every_kind_of_object_stays_within_the_limit() {
 fn a_child_that_cannot_start_leaves_nothing_behind() {
     let before = settled(information::system).expect("it is there").processes;
     let code = exit_code(|| {
-        // Each limit is a little higher, until a child comes to its end.
+        // Each limit is a little higher, until a child runs to its end.
         for limit in (0..1 << 16).step_by(256) {
             let child = process::spawn(|| {
                 process::limit_memory(limit).expect("few limits");
@@ -269,11 +273,12 @@ fn a_child_that_cannot_start_leaves_nothing_behind() {
     assert_eq!(after, before);
 }
 
-/// What runs a program returns here if that fails.
+/// The exit code of a process that fails to run a program.
 const NOT_RUN: i32 = 77;
 
-/// Runs a test with two programs on the disk: one is short, and the other has two megabytes of
-/// zeros behind it. Both end with 0.
+/// Runs a test with two programs on the disk, both of which end with 0.
+///
+/// One is short. The other has two megabytes of zeros behind it.
 fn with_programs(test: impl FnOnce()) {
     in_directory(|| {
         let mut program = fs::read("/true").expect("the archive has it");
@@ -316,7 +321,7 @@ fn a_program_on_the_disk_is_never_read_into_the_kernels_reserve() {
         };
         assert_eq!(run_with_full_heap("short"), NOT_RUN);
         assert_eq!(run_with_full_heap("long"), NOT_RUN);
-        // One of the archive needs no large block.
+        // A program of the archive needs no large block.
         assert_eq!(run_with_full_heap("true"), 0);
     });
 }

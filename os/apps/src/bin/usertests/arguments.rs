@@ -1,4 +1,4 @@
-//! Every system call with arguments that are wrong, and what it answers.
+//! Tests of every system call with wrong arguments, and of its answer.
 use corank_abi::call::*;
 use corank_user::{process, raw};
 
@@ -55,10 +55,10 @@ fn descriptors_of_the_wrong_direction() {
     assert!(writer.read(&mut [0]).is_err());
 }
 
-/// A call's arguments, given the pointer among them.
+/// The arguments of a call, given the pointer among them.
 type Arguments = fn(usize) -> [usize; 3];
 
-/// Each call with a pointer, each with pointers that are no memory of the process.
+/// Tests that each call with a pointer ends the process if the pointer is not to its memory.
 fn bad_pointers_end_the_process() {
     let calls: [(usize, Arguments); 9] = [
         (READ, |pointer| [3, pointer, 1]),
@@ -80,7 +80,7 @@ fn bad_pointers_end_the_process() {
                 assert_eq!((reader.number(), writer.number()), (3, 4));
                 writer.write(&[1]).expect("the pipe has room");
                 let child = process::spawn(|| 0).expect("a process");
-                // Until it has ended, so that there is something to report.
+                // Yields until the child has ended, so that there is something to report.
                 while call(KILL, [child, 0, 0]) == 0 {
                     call(YIELD, [0; 3]);
                 }
@@ -192,6 +192,8 @@ fn signals_and_processes_that_do_not_exist() {
     assert!(process::kill(process::id(), u32::MAX).is_err());
 }
 
+/// Tests buffers of length zero.
+///
 /// No byte moves, so the pointer doesn't matter.
 fn buffers_of_length_zero() {
     let (reader, writer) = pipe();

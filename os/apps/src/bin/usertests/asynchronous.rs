@@ -1,4 +1,4 @@
-//! Asynchronous system calls through the library.
+//! Tests of asynchronous system calls through the library.
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::pin::pin;
@@ -55,7 +55,7 @@ fn closing_with_the_write() {
     });
 }
 
-/// Polls a future once; it must not be done by that.
+/// Polls a future once, and expects it to be pending.
 fn poll_once<T>(future: core::pin::Pin<&mut impl Future<Output = T>>) {
     assert!(matches!(
         future.poll(&mut Context::from_waker(Waker::noop())),
@@ -88,7 +88,7 @@ fn a_cancelled_read_leaves_its_bytes() {
             async move { ring::read(&reader, Vec::with_capacity(2000)).await.0 }
         })
         .expect("memory");
-        // Somewhere in these the kernel is entered and takes the call.
+        // During these calls the process enters the kernel, which takes the call.
         for _ in 0..2 {
             let (other, end) = pipe();
             ring::write_and_close(end, b"x".to_vec())
@@ -100,7 +100,7 @@ fn a_cancelled_read_leaves_its_bytes() {
                 .0
                 .expect("it can be read");
         }
-        // Now the kernel has let go of the buffer.
+        // Now the kernel has released the buffer.
         assert!(handle.cancel());
         let canaries: Vec<Vec<u8>> = (0..50).map(|_| alloc::vec![7; 2000]).collect();
         assert_eq!(
@@ -134,11 +134,13 @@ fn more_calls_than_entries() {
     });
 }
 
-/// The kernel has 65,536 calls of a process under way at most. What is beyond waits for room, and
-/// can be given up meanwhile. It gets room also if the process never waits.
+/// Tests more calls than the kernel takes.
+///
+/// The kernel has 65,536 calls of a process under way at most. Further calls wait for room, and can
+/// be cancelled meanwhile. They get room even if the process never waits.
 fn more_calls_than_the_kernel_takes() {
-    // One write wakes all who read the same pipe: few each, and no more than the ring has room for,
-    // beyond which the process enters the kernel.
+    // One write wakes all readers of the same pipe. Each pipe has few readers, and no more than the
+    // ring has room for. Beyond that number the process enters the kernel.
     const PIPES: usize = 1100;
     const EACH: usize = 60;
     const { assert!(PIPES * EACH > 1 << 16 && EACH < ring::ENTRIES as usize) };
@@ -158,8 +160,8 @@ fn more_calls_than_the_kernel_takes() {
             poll_once(read.as_mut());
         }
         assert_eq!(calls_under_way(), 1 << 16);
-        // The last ones have not got to the kernel, nor into the ring: what is given up there takes
-        // nothing. One that the kernel has makes room for one.
+        // The last reads have reached neither the kernel nor the ring, so cancelling one there
+        // takes nothing. A cancelled read that the kernel has makes room for one.
         reads.truncate((PIPES - 1) * EACH);
         drop(reads.remove(0));
         let mut reads = reads.into_iter();
@@ -213,7 +215,9 @@ fn many_pipes_at_once() {
     });
 }
 
-/// Nothing else is under way: the executor waits in the kernel for each of them.
+/// Tests that sleeping coroutines wake in order.
+///
+/// Nothing else is under way, so the executor waits in the kernel for each of them.
 fn sleeping_coroutines_wake_in_order() {
     let order = alloc::rc::Rc::new(core::cell::RefCell::new(Vec::new()));
     let log = alloc::rc::Rc::clone(&order);
@@ -246,7 +250,7 @@ fn a_time_limit_on_a_read() {
                 .await
                 .is_err()
         );
-        // The read that was given up is over: it takes nothing.
+        // The cancelled read is over, so it takes nothing.
         writer.write(b"ab").expect("room");
         thread::yield_now();
         let (count, buffer) = ring::read(&reader, Vec::with_capacity(1)).await;

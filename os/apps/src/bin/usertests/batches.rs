@@ -1,4 +1,4 @@
-//! How many kernel entries asynchronous calls take, counted by the kernel.
+//! Tests of how many kernel entries asynchronous calls take, counted by the kernel.
 use alloc::vec::Vec;
 
 use corank_abi::call::{CALLS_MADE, GETPID, RING_ENTER};
@@ -15,16 +15,16 @@ tests![
     a_chain_takes_one_entry,
 ];
 
-/// System calls that this process has made, this one not included.
+/// Returns how many system calls this process has made, without this one.
 fn made() -> isize {
     call(CALLS_MADE, [0; 3]) - 1
 }
 
-/// How many system calls `deed` makes.
+/// Returns how many system calls `deed` makes.
 fn entries_of(deed: impl FnOnce()) -> isize {
     let before = made();
     deed();
-    // The first count is one of them.
+    // The first count is itself one of them.
     made() - before - 1
 }
 
@@ -38,7 +38,7 @@ fn the_count_counts_calls() {
     assert_eq!(entries_of(three), 3);
 }
 
-/// As many calls as a ring can have.
+/// Tests that a batch of as many calls as a ring can have takes one entry.
 fn a_batch_takes_one_entry() {
     let rings = Rings::new(4096);
     for key in 0..4096 {
@@ -49,14 +49,15 @@ fn a_batch_takes_one_entry() {
     assert_eq!(rings.completions().len(), 4096);
 }
 
-/// Sixty coroutines wait for a call each: one entry takes all of them to the kernel and brings all
-/// back.
+/// Tests that sixty coroutines that wait for a call each share one entry.
+///
+/// The entry takes all calls to the kernel and brings all results back.
 fn coroutines_share_one_entry() {
     block_on(async {
         let (reader, writer) = pipe();
         writer.write(&[7; 60]).expect("room");
         let file = reader.number();
-        // The rings and the nodes of calls are there from now on.
+        // From here on the rings and the nodes of calls exist.
         calls::sleep_async(0).await.expect("memory");
         let tasks: Vec<_> = (0..60)
             .map(|_| {
@@ -94,8 +95,10 @@ fn a_call_that_is_taken_back_takes_none() {
     });
 }
 
-/// What one task of experiment B does in the middle of its chain: the close of one pipe, the read
-/// of the next, the write and the close.
+/// Tests that a chain of calls takes one entry.
+///
+/// One task of experiment B does this in the middle of its chain. It closes one pipe, reads the
+/// next one, writes and closes.
 fn a_chain_takes_one_entry() {
     block_on(async {
         let (reader, writer) = pipe();

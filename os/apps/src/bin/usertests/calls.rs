@@ -1,4 +1,6 @@
-//! Every call that can wait, in each of its forms (COPS, section 4.3.1): all give the same result.
+//! Tests of every call that can wait, in each of its forms (COPS, section 4.3.1).
+//!
+//! All forms give the same result.
 use alloc::vec::Vec;
 use core::future::{Future, poll_fn};
 use core::net::Ipv4Addr;
@@ -37,10 +39,10 @@ tests![
     another_coroutine_is_woken,
 ];
 
-/// This machine's address for itself, as calls have it.
+/// This machine's own address, in the form that calls take.
 const LOCALHOST: usize = Ipv4Addr::LOCALHOST.to_bits() as usize;
 
-/// The coroutine that runs.
+/// Returns the coroutine that runs.
 fn this() -> CoroutineId {
     corank::current().expect("a coroutine runs")
 }
@@ -145,7 +147,7 @@ fn waiting_for_a_thread() {
     });
 }
 
-/// A mutex of the kernel by its number.
+/// Creates a mutex of the kernel and returns its number.
 fn mutex() -> usize {
     call(corank_abi::call::MUTEX_CREATE, [1, 0, 0]) as usize
 }
@@ -154,7 +156,7 @@ fn unlock(mutex: usize) -> isize {
     call(corank_abi::call::MUTEX_UNLOCK, [mutex, 0, 0])
 }
 
-/// Polls a future once and then the coroutines that are ready, until the kernel has taken the call.
+/// Polls a future once and then the ready coroutines, until the kernel has taken the call.
 async fn submit<T>(future: core::pin::Pin<&mut impl Future<Output = T>>) {
     let mut future = future;
     poll_fn(|context| {
@@ -162,7 +164,7 @@ async fn submit<T>(future: core::pin::Pin<&mut impl Future<Output = T>>) {
         Poll::Ready(())
     })
     .await;
-    // Calls are taken in order: this one was taken after it.
+    // The kernel takes calls in order, so it has taken the future's call before this one.
     sleep!(0, 99, this()).await.expect("memory");
 }
 
@@ -242,14 +244,15 @@ fn waiting_for_a_signal() {
     });
 }
 
-/// The connection behind the result of a call.
+/// Returns the connection behind the result of a call.
 fn opened(number: Result<usize, Error>) -> TcpStream {
     let number = number.expect("there is somebody at the other end");
     TcpStream::from_descriptor(OwnedFd::from_number(number))
 }
 
-/// Expects that these are the ends of one connection. Ends it by a reset: so nothing is kept for
-/// frames that may be on their way.
+/// Expects that these are the ends of one connection, and ends it by a reset.
+///
+/// After a reset nothing is kept for frames that may still arrive.
 fn assert_connected(here: TcpStream, there: TcpStream) {
     let mut byte = [0];
     assert_eq!(here.write_blocking(b"a"), Ok(1));
@@ -297,11 +300,13 @@ fn connecting() {
     without_sockets();
 }
 
-/// Calls that the kernel refuses: no such listener, nobody who listens, no such file, child,
-/// thread, mutex, semaphore or condition variable.
+/// Tests that calls that the kernel refuses fail in the same way in all forms.
+///
+/// There is no such listener, file, child, thread, mutex, semaphore or condition variable, and
+/// nothing listens at the port.
 fn failures_are_the_same() {
     const WRONG: usize = 77;
-    /// Nobody listens there.
+    /// A port at which nothing listens.
     const PORT: usize = 1;
     let mut code = 0;
     let errors = [
@@ -343,7 +348,7 @@ fn failures_are_the_same() {
     });
 }
 
-/// The only failure of `sleep`, in the form that has it.
+/// Tests the only failure of `sleep`, in the form that has it.
 fn a_sleep_without_memory_fails() {
     block_on(async {
         assert_eq!(call(FAULT, [FAULT_MEMORY, 1, 0]), 0);
@@ -404,7 +409,7 @@ fn keys_and_unnamed_calls_mix() {
     });
 }
 
-/// `cid` need not be the one who polls: it is the one who is woken.
+/// Tests that a call wakes the coroutine `cid`, which need not be the one that polls.
 fn another_coroutine_is_woken() {
     block_on(async {
         let (reader, writer) = pipe();

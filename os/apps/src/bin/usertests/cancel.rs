@@ -1,5 +1,6 @@
-//! Cancelling asynchronous calls: when a drop returns, the kernel has let go of the buffer, and
-//! nothing is lost.
+//! Tests of cancelling asynchronous calls.
+//!
+//! When a drop returns, the kernel has released the buffer, and nothing is lost.
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -45,10 +46,10 @@ tests![
     cancelling_twice,
 ];
 
-/// The kernel has taken every call that was submitted before this.
+/// Waits until the kernel has taken every call that was submitted before this.
 async fn kernel_sees() {
     calls::sleep_async(0).await.expect("memory");
-    // What serves them may be on its way on another hart.
+    // The kernel may still be serving them on another hart.
     process::settle();
 }
 
@@ -77,6 +78,8 @@ fn a_read_takes_nothing() {
     });
 }
 
+/// Tests that a read of more than a pipe's capacity says what it took.
+///
 /// A pipe holds 64 KiB. A longer read takes them when the pipe is full, because nothing would move
 /// otherwise.
 fn a_read_beyond_the_capacity_says_what_it_took() {
@@ -147,8 +150,9 @@ fn the_buffer_is_free_after_the_drop() {
     });
 }
 
-/// Other owners for the memory of a buffer that was at `address`: the allocator gives it again, and
-/// what comes late would land in it.
+/// Returns new buffers, one of which lies at `address`, where an earlier buffer was.
+///
+/// The allocator hands that memory out again, and a late write for the old buffer would land in it.
 fn canaries(address: *const u8, size: usize) -> Vec<Vec<u8>> {
     let mut canaries: Vec<Vec<u8>> = Vec::new();
     while !canaries
@@ -164,12 +168,13 @@ fn assert_untouched(canaries: &[Vec<u8>]) {
     assert!(canaries.iter().flatten().all(|byte| *byte == 7));
 }
 
-/// How long to pause, so that what comes then comes near a moment that lies anywhere, and not quite
-/// in the same place.
+/// A search for the pause after which an event comes near a given moment.
+///
+/// The moment may lie anywhere, and the pauses differ a little from round to round.
 struct Search {
     pauses: usize,
     step: usize,
-    /// Whether the last one came before the moment.
+    /// Whether the last event came before the moment.
     was_early: bool,
 }
 
@@ -182,8 +187,10 @@ impl Search {
         }
     }
 
-    /// In this round it came before the moment, or after it: the next one comes later, or earlier,
-    /// by twice as much as the last time if that was not enough, else by half.
+    /// Adjusts the pause after an event that came before the moment (`early`) or after it.
+    ///
+    /// The next event comes later if this one was early, and earlier otherwise. The step is twice
+    /// the last one if that was not enough, and half of it otherwise.
     fn next(&mut self, early: bool, round: usize, latest: usize) {
         self.step = if early == self.was_early {
             (2 * self.step).min(latest)
@@ -200,14 +207,15 @@ impl Search {
     }
 }
 
-/// Another thread writes while this one gives its read up, near the moment in which the bytes come.
+/// Tests a read that is cancelled while another thread writes, near the moment when the bytes come.
+///
 /// The read has had all of them or none.
 fn given_up_while_the_bytes_come() {
     const ROUNDS: usize = 150;
     const SIZE: usize = 2000;
     const LATEST: usize = 20_000;
     static ROUND: AtomicUsize = AtomicUsize::new(0);
-    // On one hart the other thread comes when this one gives way.
+    // On one hart the other thread runs when this one yields.
     let pause = || match process::harts() {
         1 => thread::yield_now(),
         _ => spin_loop(),
@@ -253,8 +261,9 @@ fn given_up_while_the_bytes_come() {
     other.join().expect("it ends");
 }
 
-/// The kernel waits for the disk when the read is given up, and the read is over when that is: it
-/// has had all bytes or none.
+/// Tests a read that is cancelled while the kernel waits for the disk.
+///
+/// The read is over when the disk's work is, and it has had all bytes or none.
 fn given_up_on_the_way_from_the_disk() {
     const ROUNDS: usize = 30;
     const SIZE: usize = 200_000;
@@ -268,7 +277,7 @@ fn given_up_on_the_way_from_the_disk() {
                 let address = buffer.as_ptr();
                 let mut read = pin!(calls::read_async(file.number(), buffer));
                 submit(read.as_mut()).await;
-                // The kernel has taken it when it has served this, which takes no time.
+                // The kernel has taken the read when it has served this call, which takes no time.
                 calls::sleep_async(0).await.expect("memory");
                 under_way += calls_under_way();
                 if let Some((count, bytes)) = read.as_mut().cancel() {
@@ -276,7 +285,7 @@ fn given_up_on_the_way_from_the_disk() {
                     assert!(bytes.iter().all(|byte| *byte == 1));
                 }
                 let canaries = canaries(address, SIZE);
-                // What the disk has begun for that read is over when it has done all for this one.
+                // The disk has finished that read when it has finished this one.
                 let again = fs::read("file").expect("the file");
                 assert!(again.len() == SIZE && again.iter().all(|byte| *byte == 1));
                 kernel_sees().await;
@@ -369,7 +378,8 @@ fn a_lock_that_nobody_has_seen_is_given_back() {
             submit(locking.as_mut()).await;
             kernel_sees().await;
             lock.unlock();
-            // The kernel hands it over, and the completion is taken in, while nobody polls.
+            // The kernel hands the mutex over, and the completion is taken in, while nothing polls
+            // the future.
             kernel_sees().await;
             kernel_sees().await;
         }
@@ -387,7 +397,8 @@ fn the_next_in_line_gets_the_lock() {
             submit(second.as_mut()).await;
             kernel_sees().await;
             lock.unlock();
-            // Handed to the first, whose coroutine in the kernel may not have run.
+            // The mutex is handed to the first call. The coroutine in the kernel that serves it may
+            // not have run.
         }
         assert_eq!(second.await, Ok(0));
         lock.unlock();
@@ -432,7 +443,9 @@ impl Condition {
         Self(call(CONDVAR_CREATE, [0; 3]) as usize)
     }
 
-    /// The caller holds the mutex when it first polls this.
+    /// Waits for a signal.
+    ///
+    /// The caller holds the mutex when it first polls the future.
     fn wait(&self, lock: Lock) -> impl Future<Output = Result<usize, Error>> + use<> {
         // SAFETY: the mutex guards nothing.
         unsafe { calls::condvar_wait_async(self.0, lock.0) }
@@ -463,7 +476,7 @@ fn a_signal_goes_to_another() {
     });
 }
 
-/// The first has had its signal and waits for the lock when it is dropped.
+/// Tests a call that has had its signal and is dropped while it waits for the lock.
 fn a_signal_had_before_the_lock_goes_to_another() {
     block_on(async {
         let (lock, condition) = (Lock::new(), Condition::new());
@@ -478,7 +491,7 @@ fn a_signal_had_before_the_lock_goes_to_another() {
             kernel_sees().await;
             lock.lock();
             condition.signal();
-            // The first stands in line for the lock now.
+            // The first call waits in the lock's queue now.
             kernel_sees().await;
             kernel_sees().await;
         }
@@ -489,7 +502,9 @@ fn a_signal_had_before_the_lock_goes_to_another() {
     });
 }
 
-/// Whether the kernel has seen the call, has served it or not.
+/// Tests that a dropped wait for a signal releases the lock.
+///
+/// This holds whether or not the kernel has seen the call, and whether or not it has served it.
 fn a_wait_for_a_signal_gives_the_lock_up() {
     block_on(async {
         let (lock, condition) = (Lock::new(), Condition::new());
@@ -591,8 +606,10 @@ fn calls_that_were_never_polled() {
     });
 }
 
-/// More than the ring has entries, ended in an order that has nothing to do with that of their
-/// beginning, while others complete.
+/// Tests more calls than the ring has entries, ended in an order unrelated to that of their
+/// beginning.
+///
+/// Others complete meanwhile.
 fn a_thousand_in_disorder() {
     const COUNT: usize = 1000;
     block_on(async {
@@ -611,7 +628,7 @@ fn a_thousand_in_disorder() {
         kernel_sees().await;
         let mut place = 0;
         for turn in 0..COUNT {
-            // 387 and 1000 have no common factor: every place once.
+            // 387 and 1000 have no common factor, so every place comes up once.
             place = (place + 387) % COUNT;
             let read = reads[place].take().expect("once each");
             if turn % 3 == 0 {
@@ -629,8 +646,9 @@ fn a_thousand_in_disorder() {
     });
 }
 
-/// Coroutines that are left are dropped with their executor, and their calls with them; the next
-/// executor has the same rings.
+/// Tests that remaining coroutines are dropped with their executor, and their calls with them.
+///
+/// The next executor has the same rings.
 fn an_executor_that_ends() {
     let (reader, writer) = pipe();
     let file = reader.number();

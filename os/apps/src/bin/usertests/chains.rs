@@ -22,7 +22,7 @@ tests![
     a_chain_is_served_whichever_allocation_fails,
 ];
 
-/// Around the sizes of the pieces.
+/// Lengths around the sizes of the pieces.
 const LENGTHS: [u64; 10] = [1, 2, 3, 256, 257, 258, 512, 513, 514, 4096];
 
 fn semaphore() -> usize {
@@ -33,8 +33,7 @@ fn up(semaphore: usize) {
     assert_eq!(call(SEMAPHORE_UP, [semaphore, 0, 0]), 0);
 }
 
-/// Submits a chain of so many calls with keys from 0 on, the first of which waits for this
-/// semaphore.
+/// Submits a chain of `length` calls with keys from 0 on, the first of which waits for `semaphore`.
 fn submit(rings: &Rings, length: u64, semaphore: usize) {
     for key in 0..length {
         let flags = if key + 1 < length { LINK } else { 0 };
@@ -45,7 +44,7 @@ fn submit(rings: &Rings, length: u64, semaphore: usize) {
     }
 }
 
-/// Expects the completions of a chain of so many calls, but for those with these keys.
+/// Expects the completions of a chain of `length` calls, except for those with the `missing` keys.
 fn expect(rings: &Rings, length: u64, missing: &[u64]) {
     let expected: Vec<_> = (0..length)
         .filter(|key| !missing.contains(key))
@@ -85,7 +84,7 @@ fn a_failure_does_not_end_a_chain() {
         }
         rings.enter(0);
         if failing > 0 {
-            // Until then all wait for the first.
+            // Until then all calls wait for the first.
             up(semaphore);
         }
         let results = core::iter::repeat_with(|| {
@@ -127,8 +126,9 @@ fn linked_calls_are_cancelled_wherever_they_are() {
     }
 }
 
-/// Another thread cancels calls of a chain and moves them to other levels, while the kernel takes
-/// the chain.
+/// Tests that another thread finds linked calls while the kernel takes their chain.
+///
+/// It cancels calls of the chain and moves others to other levels.
 fn linked_calls_are_found_while_their_chain_is_taken() {
     const LENGTH: u64 = 4096;
     static ENTERED: AtomicBool = AtomicBool::new(false);
@@ -145,7 +145,7 @@ fn linked_calls_are_found_while_their_chain_is_taken() {
                 call(RING_REPRIORITIZE, [key as usize, 33, 0]);
                 match cancel(key) {
                     RING_CANCELLED => cancelled.push(key),
-                    // The kernel has not taken it.
+                    // The kernel has not taken this call.
                     FAILED => {}
                     result => panic!("{result}"),
                 }
@@ -164,7 +164,9 @@ fn linked_calls_are_found_while_their_chain_is_taken() {
     }
 }
 
-/// The thread that comes second goes on where the first one is, and takes no call that is linked to
+/// Tests two threads that enter the kernel with one chain.
+///
+/// The thread that comes second goes on where the first one is. It takes no call that is linked to
 /// one that the first has just taken.
 fn two_threads_enter_with_a_chain() {
     const SHORT: u64 = 3;
@@ -221,8 +223,9 @@ fn killed_between_the_pieces_of_a_chain() {
     assert!(steps > 7, "only {steps} steps");
 }
 
-/// If there is no memory for what serves a chain, its first call fails, and the others are served
-/// nevertheless.
+/// Tests that a chain is served whichever allocation fails.
+///
+/// Without memory for what serves a chain, its first call fails, and the others are still served.
 fn a_chain_is_served_whichever_allocation_fails() {
     const LENGTH: u64 = 600;
     let serve = || {

@@ -1,5 +1,7 @@
-//! Reads from connections that wait in them without a kernel coroutine; connections whose buffers
-//! are smaller; and memory that fails while connections come.
+//! Tests of reads that wait in their connection without a kernel coroutine.
+//!
+//! Further tests cover connections with smaller buffers, and memory that fails while connections
+//! come.
 use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::pin::pin;
@@ -31,7 +33,8 @@ tests![
     memory_fails_while_connections_come,
 ];
 
-/// A coroutine that reads at most so many bytes; the kernel has taken the call.
+/// Spawns a coroutine that reads at most `room` bytes, and waits until the kernel has taken the
+/// call.
 async fn reading(stream: TcpStream, room: usize) -> JoinHandle<(Result<usize, Error>, Vec<u8>)> {
     let read = async move { stream.read(Vec::with_capacity(room)).await };
     let task = spawn(Priority::DEFAULT, read).expect("memory");
@@ -69,7 +72,7 @@ fn reads_that_wait_take_no_coroutine() {
 
 fn what_comes_first_is_read() {
     block_on(async {
-        // Fewer bytes than there is room for, as many, and more.
+        // Room for more bytes than come, for as many, and for fewer.
         for room in [8, 4, 3] {
             let (here, there) = pair();
             let there = alloc::rc::Rc::new(there);
@@ -110,7 +113,7 @@ fn the_connection_is_closed_with_the_read() {
     let buffer = byte.as_mut_ptr().expose_provenance();
     for comes in [true, false] {
         let (here, there) = pair();
-        // The read takes it along.
+        // The read takes the descriptor with it.
         let file = core::mem::ManuallyDrop::new(there).number();
         rings.submit(submission(7, READ, [file, buffer, 1], CLOSE_FILE));
         rings.enter(0);
@@ -134,7 +137,7 @@ fn cancelled_by_key() {
     rings.submit(submission(7, READ, [there.number(), buffer, 2], 0));
     rings.enter(0);
     assert_eq!(call(RING_CANCEL, [7, 0, 0]), RING_CANCELLED);
-    // It takes nothing of what comes then.
+    // The cancelled read takes none of the bytes that come then.
     rings.submit(submission(8, READ, [there.number(), buffer, 2], 0));
     rings.enter(0);
     let text = c"ab".as_ptr().expose_provenance();
@@ -176,7 +179,7 @@ fn two_reads_of_one_connection() {
     let mut done = [(); 3].map(|()| rings.completion());
     done.sort_unstable();
     assert_eq!(done, [Some((1, 1)), Some((2, 1)), Some((3, 2))]);
-    // The one that waits in the connection comes first.
+    // The read that waits in the connection comes first.
     assert_eq!(bytes, [*b"a", *b"b"]);
 }
 
@@ -210,7 +213,7 @@ fn buffers_of_a_listener() {
     }
     let heap = || information::system().expect("it is there").heap_used;
     let mut taken = Vec::new();
-    // The first one makes tables grow.
+    // The first connection makes tables grow.
     let pairs = [512, 512, 64 << 10].map(|bytes| {
         listener.set_buffer(bytes).expect("it is in range");
         let before = heap();
@@ -233,14 +236,15 @@ fn buffers_of_a_listener() {
             assert!(written.is_ok());
         });
     }
-    // Two buffers. What else is allocated, for timers, say, comes to little.
+    // Two buffers differ. Other allocations, such as those for timers, come to little.
     let more = taken[2] - taken[1];
     assert!(more.abs_diff(2 * ((64 << 10) - 512)) < 4096, "{taken:?}");
 }
 
-/// A connection from its beginning on, in both forms of the calls; -1 if one of them fails. Each
-/// step waits for the one before, so that none waits for what never comes; a frame that found no
-/// memory comes again.
+/// Uses a connection from its beginning on, in both forms of the calls.
+///
+/// Returns -1 if one of them fails. Each step waits for the one before, so that no step waits for
+/// what never comes. A frame that found no memory comes again.
 fn scenario() -> i32 {
     let blocking = || -> Result<(), Error> {
         let listener = TcpListener::bind(0)?;
@@ -276,6 +280,6 @@ fn memory_fails_while_connections_come() {
     let steps = at_every_step_by(footprint, FAULT_MEMORY, scenario, |code| {
         matches!(code, 0 | -1)
     });
-    // Listening, connecting, answering, accepting and opening, twice.
+    // Listening, connecting, answering, accepting and opening take a step each, twice.
     assert!(steps >= 10, "only {steps} steps");
 }

@@ -1,4 +1,4 @@
-//! The core's scheduler in a process.
+//! Tests of the core's scheduler in a process.
 use alloc::rc::Rc;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -101,8 +101,8 @@ fn a_new_priority_counts_at_once() {
         assert!(corank::reprioritize(handles[2].id(), level(39)));
         let main = corank::current().expect("this is a coroutine");
         assert!(corank::reprioritize(main, level(63)));
-        // The others run before this goes on; awaited one by one, each would inherit the main
-        // coroutine's priority.
+        // The other coroutines run before this one goes on. Awaited one by one, each would inherit
+        // the main coroutine's priority.
         yield_now().await;
         assert!(handles.iter().all(corank::JoinHandle::has_exited));
     });
@@ -161,7 +161,7 @@ fn an_executor_after_another() {
     for round in 0..100 {
         let (reader, writer) = pipe();
         let length = block_on(async move {
-            // Ended with the executor, in the midst of its call.
+            // It ends with the executor, while it waits.
             let endless = spawn(level(1), async { core::future::pending::<()>().await });
             drop(endless.expect("memory"));
             ring::write_and_close(writer, alloc::vec![1; round])
@@ -177,7 +177,7 @@ fn an_executor_after_another() {
     }
 }
 
-/// The urgent coroutine's call is served before the less urgent one is polled at all.
+/// Tests that an urgent coroutine's call is served before a less urgent coroutine is polled at all.
 fn an_urgent_call_goes_before_less_urgent_polls() {
     block_on(async {
         let (reader, writer) = pipe();
@@ -228,7 +228,7 @@ fn calls_arent_delayed_by_those_who_yield() {
     });
 }
 
-/// Waits until `flag` is set and whoever sets it wakes.
+/// A flag that a coroutine waits for, and that wakes it when it is set.
 struct Flag {
     set: AtomicBool,
     waker: atomic_waker::AtomicWaker,

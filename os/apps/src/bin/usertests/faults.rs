@@ -1,5 +1,6 @@
-//! Instructions and addresses that a program may not use: the kernel ends it, with a code that says
-//! why, and goes on.
+//! Tests of instructions and addresses that a program may not use.
+//!
+//! The kernel ends the program, with a code that says why, and goes on.
 use core::arch::asm;
 
 use corank_user::{page, thread};
@@ -140,7 +141,7 @@ fn a_fault_in_a_thread_ends_the_process() {
     });
 }
 
-/// Threads that compute with floating point keep their registers while others compute.
+/// Tests that threads that compute with floating point keep their registers while others compute.
 fn floating_point_survives_switches() {
     let threads: [_; 4] = core::array::from_fn(|number| {
         thread::spawn(move || {

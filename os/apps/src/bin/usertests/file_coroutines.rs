@@ -1,4 +1,4 @@
-//! Files and directories as coroutines use them: all calls go through the ring.
+//! Tests of files and directories as coroutines use them, with all calls through the ring.
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -21,7 +21,9 @@ tests![
     opening_that_is_given_up_leaves_nothing_open,
 ];
 
-/// Each coroutine makes, writes, reads and closes a file of its own; all calls go through the ring.
+/// Tests that each coroutine makes, writes, reads and closes a file of its own.
+///
+/// All calls go through the ring.
 fn many_coroutines_write_at_once() {
     const FILES: usize = 40;
     in_directory(|| {
@@ -62,7 +64,7 @@ async fn write_one(number: usize) {
     ring::close(file);
 }
 
-/// The names in a directory, as coroutines read them.
+/// Returns the names in a directory, as coroutines read them.
 async fn names(path: &str) -> Result<Vec<String>, Error> {
     let mut entries = asynchronous::Entries::of(path)?;
     let mut names = Vec::new();
@@ -110,7 +112,7 @@ fn coroutines_use_the_file_system() {
     });
 }
 
-/// How many files this process has open.
+/// Returns how many files this process has open.
 fn open_files() -> u64 {
     record(process::id()).files
 }
@@ -120,7 +122,8 @@ fn opening_that_is_given_up_leaves_nothing_open() {
         fs::write("a", b"x").expect("room");
         block_on(async {
             let before = open_files();
-            // Before the kernel has seen the call, and when it has done it.
+            // The first time before the kernel has seen the call, the second time after it has
+            // served it.
             for is_seen in [false, true] {
                 let mut opening = Box::pin(asynchronous::open("a", Options::read()));
                 let first = poll_fn(|context| Poll::Ready(opening.as_mut().poll(context))).await;

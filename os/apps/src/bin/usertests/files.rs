@@ -1,5 +1,6 @@
-//! Files and directories on the disk. Each test works in a directory of its own and leaves nothing
-//! behind.
+//! Tests of files and directories on the disk.
+//!
+//! Each test works in a directory of its own and leaves nothing behind.
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -46,12 +47,12 @@ tests![
     nothing_else_is_done_with_a_file_that_is_being_removed,
 ];
 
-/// Where a test works.
+/// The directory in which a test works.
 pub(crate) const HERE: &str = "/test";
 
 /// Runs a test in a directory of its own, and removes that, which must be empty by then.
 pub(crate) fn in_directory(test: impl FnOnce()) {
-    // A test that failed has left its files.
+    // A test that failed may have left its files.
     remove_all(HERE);
     fs::make_directory(HERE).expect("a directory");
     fs::change_directory(HERE).expect("it has just been made");
@@ -60,7 +61,7 @@ pub(crate) fn in_directory(test: impl FnOnce()) {
     fs::remove_directory(HERE).expect("the test has removed its files");
 }
 
-/// Removes a directory with all that is in it, as far as that is possible.
+/// Removes a directory with everything in it, as far as possible.
 pub(crate) fn remove_all(path: &str) {
     for entry in fs::list(path).unwrap_or_default() {
         let below = alloc::format!("{path}/{}", entry.name);
@@ -75,7 +76,7 @@ fn expect_error<T: Debug>(result: Result<T, Error>, code: isize) {
     assert_eq!(result.expect_err("the call fails").code(), code);
 }
 
-/// Bytes that differ from place to place.
+/// Returns bytes that differ from place to place.
 pub(crate) fn pattern(length: usize) -> Vec<u8> {
     (0..length)
         .map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8)
@@ -107,12 +108,12 @@ fn the_position_is_that_of_the_open_file() {
         let mut two = [0; 2];
         assert_eq!(copy.read(&mut two), Ok(2));
         assert_eq!(&two, b"ab");
-        // A child shares it.
+        // A child shares the position.
         assert_eq!(exit_code(|| i32::from(file.read(&mut [0; 2]) != Ok(2))), 0);
         assert_eq!(file.read(&mut two), Ok(2));
         assert_eq!(&two, b"ef");
         assert_eq!(file.read(&mut two), Ok(0), "the end");
-        // Who opens it anew has a position of its own.
+        // Opening the file anew gives a position of its own.
         let other = File::open("file").expect("the file");
         assert_eq!(other.read(&mut two), Ok(2));
         assert_eq!(&two, b"ab");
@@ -173,7 +174,7 @@ fn seek_goes_anywhere() {
 
 fn a_gap_is_full_of_zeros() {
     in_directory(|| {
-        // What was there before must not show.
+        // Earlier contents of the disk must not show.
         fs::write("old", &vec![0xff; 100_000]).expect("room");
         fs::remove("old").expect("the file");
         let file = Options::read_write().create().open("file").expect("room");
@@ -185,7 +186,7 @@ fn a_gap_is_full_of_zeros() {
         assert_eq!(data.len(), 70_001);
         assert_eq!((data[0], data[70_000]), (b'x', b'y'));
         assert!(data[1..70_000].iter().all(|byte| *byte == 0));
-        // 4 GiB less one byte is what the file system allows.
+        // The file system allows 4 GiB less one byte.
         file.seek(From::Start(u64::from(u32::MAX)))
             .expect("a position");
         expect_error(file.write(b"z"), FILE_TOO_LARGE);
@@ -239,7 +240,7 @@ fn truncate_cuts_and_extends() {
             BAD_DESCRIPTOR,
         );
         drop(file);
-        // Opening it can empty it as well.
+        // Opening a file can also empty it.
         drop(Options::write().truncate().open("file").expect("the file"));
         assert_eq!(fs::status("file").expect("the file").size, 0);
         fs::remove("file").expect("the file");
@@ -320,7 +321,7 @@ fn names_in_other_alphabets() {
         let mut expected = names;
         expected.sort_unstable();
         assert_eq!(found, expected);
-        // Names keep their case and are found in any.
+        // Names keep their case, and any case finds them.
         assert_eq!(
             fs::read("MIXED case.NAME").expect("the file"),
             b"Mixed Case.Name"
@@ -435,7 +436,7 @@ fn rename_moves_and_replaces() {
         fs::write("file", b"").expect("room");
         expect_error(fs::rename("file", "e"), IS_A_DIRECTORY);
         fs::remove("file").expect("the file");
-        // An open file moves under its descriptor.
+        // An open file can be renamed under its descriptor.
         let file = Options::read_write().open("e/b").expect("the file");
         fs::rename("e/b", "moved").expect("nothing is there");
         file.write_all(b"changed").expect("room");
@@ -480,7 +481,7 @@ fn too_many_open_files() {
             expect_error(Options::write().create().open("new"), TOO_MANY_FILES);
             drop(io::OwnedFd::from_number(100));
             assert_eq!(File::open("file").expect("one is free").number(), 100);
-            // What could not be opened has been made, as on other systems.
+            // A file that could not be opened has still been made, as on other systems.
             fs::remove("new").expect("the file");
             0
         });
@@ -556,7 +557,7 @@ fn calls_of_the_tutorial() {
         assert_eq!(support::call(call::FSTAT, [1, place, 0]), call::FAILED);
         assert_eq!(support::call(call::CLOSE, [file, 0, 0]), 0);
         assert_eq!(support::call(call::CLOSE, [file, 0, 0]), call::FAILED);
-        // Bit 9 empties a file that is there; it alone opens for reading and writing.
+        // Bit 9 empties an existing file, and by itself opens it for reading and writing.
         let file = open(1 << 9) as usize;
         assert_eq!(Fd::new(file).read(&mut [0]), Ok(0));
         assert_eq!(Fd::new(file).write(b"again"), Ok(5));
@@ -604,7 +605,7 @@ fn what_is_no_program_does_not_run() {
         let mut wrong_machine = good.clone();
         wrong_machine[18] = 62;
         let mut huge = good.clone();
-        // The first program header's size in memory.
+        // The size in memory that the first program header gives.
         let header = usize::from(u16::from_le_bytes([good[32], good[33]]));
         huge[header + 40..header + 48].fill(0x7f);
         for (bytes, what) in [
@@ -628,7 +629,9 @@ fn what_is_no_program_does_not_run() {
     });
 }
 
-/// Whenever the writer is killed, the file has whole pieces up to some place, and can be removed.
+/// Tests that a file has whole pieces up to some place whenever its writer is killed.
+///
+/// The file can be removed afterwards.
 fn a_killed_writer_leaves_a_whole_file() {
     const PIECE: usize = 3000;
     in_directory(|| {
@@ -682,7 +685,7 @@ fn files_have_the_calendars_date() {
     });
 }
 
-/// Longer than what one step of the file system cuts off, on the disk of the tests.
+/// A length above what one step of the file system cuts off, on the disk of the tests.
 const LONG: u64 = 6 << 20;
 
 fn long_files_are_cut_off_in_steps() {
@@ -703,7 +706,7 @@ fn long_files_are_cut_off_in_steps() {
                 let is_first = wanted >= 5 << 20 && data[..100_000] == first;
                 assert!(is_first || zeros == 0, "{wanted} bytes");
             }
-            // Emptied when it is opened, then removed.
+            // The file is emptied when it is opened, then removed.
             drop(file);
             let file = Options::write().truncate().open("long").expect("the file");
             assert_eq!(file.status().expect("it is open").size, 0);
@@ -718,12 +721,14 @@ fn long_files_are_cut_off_in_steps() {
     });
 }
 
-/// A less urgent process removes a file. What this one asks meanwhile is served between two steps.
+/// Tests that nothing else is done with a file while a less urgent process removes it.
+///
+/// The kernel serves what this process asks meanwhile between two steps of the removal.
 fn nothing_else_is_done_with_a_file_that_is_being_removed() {
-    // More steps than questions: at most one is made between two of those.
+    // There are more steps than questions. At most one step is made between two questions.
     const VERY_LONG: u64 = 10 * (2 << 20);
     in_directory(|| {
-        // Where the disk is fast the removal may be over before anything is asked.
+        // On a fast disk the removal may be over before anything is asked.
         let is_seen = || {
             let file = File::create("long").expect("a file");
             file.truncate(VERY_LONG).expect("room");

@@ -1,5 +1,6 @@
-//! What a process may claim (rules U1 to U4): one that lies about its coroutines delays only what
-//! it was granted to delay.
+//! Tests of what a process may claim (rules U1 to U4).
+//!
+//! A process that lies about its coroutines delays only what it was granted to delay.
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -25,15 +26,15 @@ tests![
     each_is_charged_for_its_own_time,
 ];
 
-/// Levels from 40 on.
+/// The levels from 40 on.
 const FROM_40: u64 = !0 << 40;
 
-/// The level that the kernel gives a process with these grants, one after the other, that claims
-/// these levels.
+/// Returns the level that the kernel gives a process that claims `claims` after these grants.
+///
+/// The grants come one after the other.
 fn granted_level(grants: &[u64], claims: u64) -> u64 {
     let (asks, asked) = pipe();
-    // More urgent than the child whatever that is granted, so that it is the child that waits for
-    // the hart.
+    // More urgent than the child with any grant, so that it is the child that waits for the hart.
     claim(1);
     thread::yield_now();
     let child = process::spawn(|| {
@@ -100,8 +101,9 @@ fn only_children_and_oneself() {
     assert!(process::grant(child, FROM_40).is_err(), "it is gone");
 }
 
-/// Two processes at level 20 pass a token to and fro, `ROUNDS` times; how many turns a process that
-/// forges gets meanwhile.
+/// Returns how many turns a forging process gets while two others pass a token to and fro.
+///
+/// The two are at level 20 and pass it `ROUNDS` times.
 fn turns_of(forge: fn(u64) -> u64, grant: u64) -> u64 {
     const ROUNDS: usize = 200;
     const MOST_TURNS: u64 = 1000;
@@ -117,7 +119,7 @@ fn turns_of(forge: fn(u64) -> u64, grant: u64) -> u64 {
         0
     })
     .expect("a process");
-    // It has had its first turn.
+    // The forger has had its first turn.
     assert_eq!(counts.read(&mut [0]), Ok(1));
     let (to, from_here) = pipe();
     let (back, to_here) = pipe();
@@ -150,8 +152,9 @@ fn partner(to: &OwnedFd, back: &OwnedFd, rounds: usize) -> Pid {
     .expect("a process")
 }
 
-/// With levels less urgent than 20 only, a forger gets no turn while someone at level 20 is ready:
-/// at most the one that it was in.
+/// Tests that a forger gets no turn while a process at level 20 is ready.
+///
+/// The forger has only levels less urgent than 20. It gets at most the turn that it was in.
 fn all_ones_delays_nobody_else() {
     assert!(turns_of(|_| !0, FROM_40) <= 2);
 }
@@ -165,7 +168,7 @@ fn flipping_claims_delay_nobody_else() {
     assert!(turns_of(|turn| if turn % 2 == 0 { 1 } else { 1 << 60 }, FROM_40) <= 2);
 }
 
-/// Deadlines that are past, always about to come, and beyond all time, at every level.
+/// Claims deadlines that are past, always about to come, or beyond all time, at every level.
 fn forged_timers(turn: u64) -> u64 {
     let random = (turn + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     for level in 0..64 {
@@ -184,14 +187,17 @@ fn nonsense_timers_delay_nobody_else() {
     assert!(turns_of(forged_timers, FROM_40) <= 2);
 }
 
-/// The same forger with every level gets its turns: so the tests above would have seen it.
+/// Tests that the same forger gets its turns with every level, so the tests above would have seen
+/// it.
 fn without_a_grant_a_forger_is_believed() {
     assert!(turns_of(|_| !0, !0) > 100);
     assert!(turns_of(forged_timers, !0) > 100);
 }
 
-/// Who spins is charged for it though he claims next to nothing, and who waits is not though he
-/// claims everything; and together they cannot have been in more harts than there are.
+/// Tests that a process that spins is charged for it, although it claims next to nothing.
+///
+/// A process that waits is not charged, although it claims everything. Together they cannot have
+/// been in more harts than there are.
 fn each_is_charged_for_its_own_time() {
     const ENOUGH: u64 = 30_000;
     let (gate, gatekeeper) = pipe();
@@ -219,7 +225,7 @@ fn each_is_charged_for_its_own_time() {
         let found = times.iter().find(|(number, _)| *number == pid as u64);
         found.expect("it is there").1
     };
-    // By now the one that waits does.
+    // By now the process that waits is waiting.
     spin_for_ticks(2);
     let begin = time::nanoseconds();
     let before = times();

@@ -1,6 +1,8 @@
-//! Processes that end, fork or become another program in the handler of an interrupt (rules S8 to
-//! S11): on a second stack, above a computation that was interrupted or that waits in a call.
-//! `preemption.rs` has what handlers do otherwise.
+//! Tests of processes that end, fork or run another program in an interrupt handler (rules S8 to
+//! S11).
+//!
+//! The handler runs on a second stack, above a computation that was interrupted or that waits in a
+//! call. `preemption.rs` has what handlers do otherwise.
 use alloc::vec::Vec;
 
 use corank_user::interrupt::{preemptible, stacks};
@@ -23,8 +25,10 @@ fn in_it(deed: fn()) {
     deed();
 }
 
-/// Runs `deed` in a process of its own, in the handler: on a second stack, above a computation, or
-/// above a computation that waits in a call. The process's exit code.
+/// Runs `deed` in a process of its own, in the handler, and returns the process's exit code.
+///
+/// The handler runs on a second stack, above a computation. With `call_waits` the computation waits
+/// in a call.
 fn in_the_handler(call_waits: bool, deed: fn()) -> i32 {
     exit_code(|| {
         block_on(async move {

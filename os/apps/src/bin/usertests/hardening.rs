@@ -1,4 +1,5 @@
-//! Programs that take all that they can get, and processes that end in the middle of everything.
+//! Tests of programs that take all that they can get, and of processes that end in the middle of
+//! everything.
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -27,31 +28,34 @@ tests![
     memory_fails_at_every_allocation_for_fork_and_exec,
 ];
 
-/// Counted by the kernel, because a list takes memory.
+/// Returns how many processes there are.
+///
+/// The kernel counts them, because a list takes memory.
 fn processes() -> u64 {
     information::system().expect("it is there").processes
 }
 
-/// Ends a fork bomb, before which there were so many processes.
+/// Ends a fork bomb that began when there were `before` processes.
 fn end_bomb(bomb: Pid, before: u64) {
     process::kill_group(bomb, support::KILL).expect("the group is there");
     assert_eq!(process::wait(bomb).expect("the child").code, -9);
-    // Its children are somebody else's now; they go by themselves, none is left out.
-    // They do so at their own level, so this one must wait rather than give way.
+    // Its children have another parent now. They end by themselves, and none is left out. They do
+    // so at their own level, so this process must wait rather than yield.
     while processes() > before {
         time::sleep(Duration::from_millis(1));
     }
     assert_eq!(exit_code(|| 3), 3, "fork works again");
 }
 
-/// Each of its processes forks as often as it can. What is left over works all the same, and all of
-/// them end together.
+/// Tests that a fork bomb is contained, in which each process forks as often as it can.
+///
+/// What is left over still works, and all of its processes end together.
 fn a_fork_bomb_is_contained() {
     let before = processes();
     let (reader, writer) = pipe();
     let bomb = process::spawn(|| {
         process::set_group(0, 0).expect("itself");
-        // One failure tells that there is no more memory; then all wait to be ended.
+        // One failure shows that there is no more memory. Then all processes wait to be ended.
         loop {
             if process::fork().is_err() {
                 let _ = writer.write(&[1]);
@@ -69,8 +73,9 @@ fn a_fork_bomb_is_contained() {
     end_bomb(bomb, before);
 }
 
-/// The same where each process goes on forking when there is no memory, until it is ended. What is
-/// more urgent is not held up by it.
+/// Tests that a fork bomb is contained although each process goes on forking without memory.
+///
+/// Each goes on until it is ended. It does not delay more urgent processes.
 fn a_fork_bomb_that_never_stops_is_contained() {
     let before = processes();
     let (reader, writer) = pipe();
@@ -123,8 +128,9 @@ fn a_group_is_killed_at_once() {
     assert!(process::kill_group(1 << 40, 15).is_err());
 }
 
-/// A chain of processes that pass data on is ended somewhere in the middle: the others learn of it
-/// and end by themselves.
+/// Tests that a chain of processes that pass data on leaves nothing when one of them is killed.
+///
+/// The others learn of it and end by themselves.
 fn a_killed_pipeline_leaves_nothing() {
     const LENGTH: usize = 6;
     for victim in 0..LENGTH {
@@ -150,7 +156,7 @@ fn a_killed_pipeline_leaves_nothing() {
         first_writer.write(&[7; 100]).expect("room");
         assert_eq!(input.read(&mut [0; 100]), Ok(100), "it has come through");
         process::kill(children[victim], support::KILL).expect("it runs");
-        // Whoever reads from the victim sees the end; whoever writes to it fails.
+        // A process that reads from the victim sees the end, and one that writes to it fails.
         while first_writer.write(&[7; 100]).is_ok() {
             thread::yield_now();
         }
@@ -168,7 +174,7 @@ fn a_killed_pipeline_leaves_nothing() {
     }
 }
 
-/// One round of everything that allocates in the kernel.
+/// Runs one round of everything that allocates in the kernel.
 fn everything() {
     let code = exit_code(|| {
         let (reader, writer) = pipe();
@@ -205,7 +211,7 @@ fn everything() {
     assert_eq!(code, 0);
 }
 
-/// The kernel's tables grow at first; from then on each round gives back what it takes.
+/// Tests that each round gives back what it takes, after the kernel's tables have grown at first.
 fn the_heap_does_not_leak() {
     let used = || {
         everything();
@@ -218,9 +224,11 @@ fn the_heap_does_not_leak() {
     }
 }
 
-/// What must be the same before and after each step: the kernel's coroutines and stacks, processes
-/// and free frames. Not its heap: the file system remembers what it has read. Orphans end in their
-/// own time, and then keep one frame until the first process has waited for them.
+/// Returns what must be the same before and after each step.
+///
+/// These are the kernel's coroutines and stacks, processes and free frames. The kernel's heap is
+/// not among them, because the file system remembers what it has read. Orphans end in their own
+/// time, and then keep one frame until the first process has waited for them.
 fn footprint(processes: u64) -> [u64; 4] {
     let ended = || {
         let records = information::processes().expect("a list");
@@ -232,7 +240,7 @@ fn footprint(processes: u64) -> [u64; 4] {
     loop {
         let system = || information::system().expect("it is there");
         if system().processes == processes {
-            // All have ended; the last of them may be on its way out.
+            // All have ended, but the last of them may still be leaving the kernel.
             let system = settled(system);
             return [
                 system.coroutines,
@@ -250,8 +258,9 @@ fn at_every_step(kind: usize, scenario: impl Fn() -> i32, may_end: impl Fn(i32) 
     at_every_step_by(|| footprint(processes), kind, scenario, may_end)
 }
 
-/// Calls of every kind on files and directories. Returns 1 if one of them was refused, and leaves
-/// nothing behind otherwise.
+/// Makes calls of every kind on files and directories.
+///
+/// Returns 1 if one of them was refused, and leaves nothing behind otherwise.
 fn file_calls() -> i32 {
     let mut refused = 0;
     let mut ok = |succeeded: bool| refused |= i32::from(!succeeded);
@@ -277,7 +286,7 @@ fn file_calls() -> i32 {
     refused
 }
 
-/// More than one operation of the kernel.
+/// More data than one operation of the kernel takes.
 static DATA: [u8; 140_000] = [7; 140_000];
 
 /// Runs a test on files from an empty directory on, and checks that all its room comes back.
@@ -290,7 +299,7 @@ fn with_room_for_files(steps: impl FnOnce() -> usize) {
     assert_eq!(fs::space().expect("a disk").free, before);
 }
 
-/// Begins with nothing, whatever the process before has left.
+/// Returns `scenario` with a step before it that removes whatever the process before has left.
 fn from_the_beginning(scenario: impl Fn() -> i32) -> impl Fn() -> i32 {
     move || {
         files::remove_all(HERE);
@@ -305,7 +314,7 @@ fn killed_at_every_step_of_file_calls() {
     });
 }
 
-/// The same data through the ring: the process ends also while the disk works for it.
+/// Writes the same data through the ring, so the process also ends while the disk works for it.
 fn asynchronous_file_calls() -> i32 {
     let file = Options::read_write().create().open("/file").expect("room");
     let file = file.into_fd();
@@ -333,7 +342,9 @@ fn killed_at_every_step_of_asynchronous_file_calls() {
     let _ = fs::remove("/file");
 }
 
-/// A child runs another program, and a pipe leads from it. Returns 1 if something was refused.
+/// Runs another program in a child, with a pipe from it.
+///
+/// Returns 1 if something was refused.
 fn fork_and_exec() -> i32 {
     let Ok(Pipe { reader, writer }) = Pipe::new() else {
         return 1;

@@ -1,5 +1,7 @@
-//! Several harts at once: threads of one process, processes that reach each other, and memory that
-//! is taken away while another hart uses it. On one hart the same tests hold by turns.
+//! Tests of several harts at once.
+//!
+//! They cover threads of one process, processes that reach each other, and memory that is taken
+//! away while another hart uses it. On one hart the same tests run by turns.
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hint::spin_loop;
@@ -34,7 +36,7 @@ tests![
     shrinking_the_heap_reaches_every_hart,
 ];
 
-/// Lets `count` threads of one process meet: none goes on before all have come.
+/// Lets `count` threads of one process meet, so that none goes on before all have come.
 fn meet(count: usize) {
     let here = Arc::new(AtomicUsize::new(0));
     let over = Arc::new(AtomicBool::new(false));
@@ -43,8 +45,8 @@ fn meet(count: usize) {
             let (here, over) = (here.clone(), over.clone());
             thread::spawn(move || {
                 here.fetch_add(1, Ordering::SeqCst);
-                // Without a system call: the others come on another hart, or when a tick takes this
-                // one away.
+                // This makes no system call. The others come on another hart, or when a tick takes
+                // this one away.
                 while !over.load(Ordering::SeqCst) {
                     spin_loop();
                 }
@@ -72,8 +74,9 @@ fn spin_for_ever() {
     }
 }
 
-/// A process at the most urgent level that never stops does not keep what is less urgent from
-/// another hart. On one hart it would.
+/// Tests that an idle hart runs less urgent work beside an urgent process that never stops.
+///
+/// That process is at the most urgent level. On one hart it would keep the other from running.
 fn an_idle_hart_takes_what_is_less_urgent() {
     if process::harts() == 1 {
         return;
@@ -90,8 +93,9 @@ fn an_idle_hart_takes_what_is_less_urgent() {
     }
 }
 
-/// What becomes ready goes at once where the least urgent strict process computes, though no tick
-/// comes and nobody enters the kernel there.
+/// Tests that work that becomes ready runs at once where the least urgent strict process computes.
+///
+/// This needs no tick and no kernel entry on that hart.
 fn strict_work_ends_less_urgent_work_on_another_hart() {
     if process::harts() == 1 {
         return;
@@ -103,13 +107,13 @@ fn strict_work_ends_less_urgent_work_on_another_hart() {
     let spinners: Vec<_> = (0..process::harts())
         .map(|_| at_level(60, spin_for_ever))
         .collect();
-    // Where ticks end computations as well, one comes in between, sooner or later; that none comes
-    // is what can't happen.
+    // If ticks ended computations, too, one would come in between sooner or later.
     loop {
         let woken = at_level(10, || {
             let _ = gate.read(&mut [0]);
         });
-        // It waits by now, and this process has a hart of its own, a spinner each other one.
+        // The process at level 10 waits by now. This process has a hart of its own, and each other
+        // hart has a spinner.
         spin_for_ticks(2);
         let before = ticks();
         gatekeeper.write(&[0]).expect("room");
@@ -123,8 +127,9 @@ fn strict_work_ends_less_urgent_work_on_another_hart() {
     spinners.into_iter().for_each(kill_and_wait);
 }
 
-/// A level is in the system's bitmap while something waits there for a hart, and not while a hart
-/// serves it.
+/// Tests that a level is in the system's bitmap while something waits there for a hart.
+///
+/// It is not in the bitmap while a hart serves it.
 fn the_system_bitmap_is_what_no_hart_serves() {
     if process::harts() == 1 {
         return;
@@ -132,7 +137,7 @@ fn the_system_bitmap_is_what_no_hart_serves() {
     be_at(5);
     let shown = || page::system().ready.load(Ordering::Relaxed) & 1 << 40 != 0;
     let served = at_level(40, spin_for_ever);
-    // At a tick it waits for a moment.
+    // At a tick the process waits for a moment.
     while shown() {
         spin_loop();
     }
@@ -146,8 +151,9 @@ fn the_system_bitmap_is_what_no_hart_serves() {
     kill_and_wait(served);
 }
 
-/// Processes that fork on all harts while their group is ended: none is left out, however late it
-/// was made.
+/// Tests that a group of processes that fork on all harts is ended whole.
+///
+/// No process is left out, however late it was made.
 fn a_group_that_forks_is_ended_whole() {
     for round in 0..10 {
         let (begun, begins) = pipe();
@@ -172,13 +178,14 @@ fn a_group_that_forks_is_ended_whole() {
         process::kill_group(leader, support::KILL).expect("the group is there");
         process::wait(leader).expect("the child");
         drop(begins);
-        // The end of the pipe: nobody is left who could write.
+        // The pipe is at its end when no process is left that could write.
         while begun.read(&mut [0; 64]) == Ok(64) {}
     }
 }
 
-/// However many harts rest, what is to be done is done by the others, and nothing is lost on the
-/// way from one to the next.
+/// Tests that any number of harts can rest while the others do the work.
+///
+/// Nothing is lost on the way from one hart to the next.
 fn any_number_of_harts_rests() {
     let all = process::harts();
     let (reader, writer) = pipe();
@@ -206,8 +213,9 @@ fn any_number_of_harts_rests() {
     assert_eq!(refused, 1, "only who was granted all levels");
 }
 
-/// A thread that moves from hart to hart computes with its own registers, though each hart keeps
-/// those of the thread before.
+/// Tests that a thread that moves from hart to hart computes with its own registers.
+///
+/// Each hart keeps the registers of the thread before.
 fn floating_point_follows_its_thread() {
     let threads: Vec<_> = (0..2 * process::harts() + 1)
         .map(|number| {
@@ -228,7 +236,7 @@ fn floating_point_follows_its_thread() {
     }
 }
 
-/// A token goes round through processes, each on whatever hart is free.
+/// Passes a token round through processes, each on whatever hart is free.
 fn pipes_across_harts() {
     const ROUNDS: u8 = 200;
     let (mut from, first) = pipe();
@@ -258,7 +266,7 @@ fn pipes_across_harts() {
     }
 }
 
-/// Writers and readers on several harts: nothing is lost, doubled or torn apart.
+/// Tests that nothing is lost, doubled or torn apart with writers and readers on several harts.
 fn pipes_carry_everything_in_order() {
     const EACH: usize = 40;
     const SIZE: usize = 3000;
@@ -293,7 +301,9 @@ fn pipes_carry_everything_in_order() {
     }
 }
 
-/// A read that looks just when the writer goes, on another hart, finds what was written.
+/// Tests that a read finds what was written if it checks just when the writer closes.
+///
+/// The writer is on another hart.
 fn the_end_of_a_pipe_comes_behind_its_bytes() {
     const ROUNDS: u16 = 1000;
     for round in 0..ROUNDS {
@@ -308,8 +318,9 @@ fn the_end_of_a_pipe_comes_behind_its_bytes() {
     }
 }
 
-/// A process with a thread on every hart, none of which enters the kernel by itself, is gone as
-/// soon as it is killed.
+/// Tests that a process with a thread on every hart is gone as soon as it is killed.
+///
+/// None of the threads enters the kernel by itself.
 fn kill_ends_threads_on_every_hart() {
     for _ in 0..10 {
         let (begun, begins) = pipe();
@@ -336,7 +347,7 @@ fn kill_ends_threads_on_every_hart() {
     }
 }
 
-/// Processes that fork, write, map and end are killed at any moment, from another hart.
+/// Kills processes that fork, write, map and end, at any moment and from another hart.
 fn kill_during_everything() {
     for delay in 0..40 {
         let pid = process::spawn(|| {
@@ -362,8 +373,9 @@ fn kill_during_everything() {
     }
 }
 
-/// Every process forks until the tree is three levels deep; each of them is waited for by its
-/// parent.
+/// Forks in every process until the tree is three levels deep.
+///
+/// Each process is waited for by its parent.
 fn fork_storm() {
     fn grow(depth: usize) -> i32 {
         if depth == 0 {
@@ -401,8 +413,9 @@ fn exec_is_refused_while_threads_run() {
     other.expect("a thread").join().expect("it ends");
 }
 
-/// Memory that one thread gives back is gone for a thread that uses it on another hart at that
-/// moment: the next access ends the process, and never reads what the frame is used for next.
+/// Tests that memory that one thread gives back is gone for a thread that uses it on another hart.
+///
+/// The next access ends the process, and never reads what the frame is used for next.
 fn shrinking_the_heap_reaches_every_hart() {
     const MINE: usize = 0x5555;
     for _ in 0..8 {
@@ -428,18 +441,18 @@ fn shrinking_the_heap_reaches_every_hart() {
                 }
             });
             drop(watcher.expect("a thread"));
-            // From here on nothing else moves the end of the heap. Two pages, so that a whole one
-            // is among them.
+            // From here on nothing else moves the end of the heap. There are two pages, so that a
+            // whole one is among them.
             let end = call(SBRK, [2 * PAGE_SIZE, 0, 0]) as usize;
             let page = end.next_multiple_of(PAGE_SIZE);
-            // SAFETY: the page has just been mapped, and nobody else knows of it.
+            // SAFETY: the page has just been mapped, and no other code knows its address.
             unsafe { write_volatile(without_provenance_mut(page), MINE) };
             place.store(page, Ordering::SeqCst);
             while !begun.load(Ordering::SeqCst) {
                 thread::yield_now();
             }
             call(SBRK, [(2 * PAGE_SIZE).wrapping_neg(), 0, 0]);
-            // The frame that came back is the first to be used again: by the bytes in this pipe.
+            // The frame that came back is the first to be used again, by the bytes in this pipe.
             loop {
                 writer.write(&[1; PAGE_SIZE]).expect("room");
                 reader.read(&mut [0; PAGE_SIZE]).expect("bytes");

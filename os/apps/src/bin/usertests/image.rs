@@ -1,4 +1,4 @@
-//! The shared scheduler's image, as a program sees it.
+//! Tests of the shared scheduler's image, as a program sees it.
 use corank_abi::auxiliary;
 use corank_abi::page::PAGE_SIZE;
 use corank_abi::vdso::{SYMBOL, VERSION};

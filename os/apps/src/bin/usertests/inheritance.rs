@@ -1,4 +1,5 @@
-//! The kernel serves a call at the live level of the coroutine that waits for it (rule I9).
+//! Tests that the kernel serves a call at the live level of the coroutine that waits for it (rule
+//! I9).
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -29,16 +30,17 @@ fn level(level: u8) -> Priority {
     Priority::new(level).expect("below 64")
 }
 
-/// How many completions the kernel has put into the ring so far.
+/// Returns how many completions the kernel has put into the ring so far.
 fn completed() -> u32 {
     // SAFETY: the library has set the rings up, and they stay.
     let header = unsafe { &*core::ptr::with_exposed_provenance::<RingHeader>(RING_BASE) };
     header.completion_tail.load(Ordering::Acquire)
 }
 
-/// Level of the coroutine that runs each test: more urgent than the callers, so that the kernel
-/// serves their calls only when they are more urgent than it. Other harts have something more
-/// urgent still.
+/// Level of the coroutine that runs each test.
+///
+/// It is more urgent than the callers, so the kernel serves their calls only when they are more
+/// urgent than it. The other harts have something still more urgent.
 const MAIN: u8 = 20;
 
 fn run(test: impl Future<Output = ()> + 'static) {
@@ -46,7 +48,7 @@ fn run(test: impl Future<Output = ()> + 'static) {
     runtime::run(level(MAIN), Global::Relaxed, test);
 }
 
-/// A caller of level 40 whose read the kernel has taken.
+/// Spawns a caller of level 40, and returns when the kernel has taken its read.
 async fn caller() -> (JoinHandle<()>, OwnedFd) {
     let (reader, writer) = pipe();
     let read = async move {
@@ -58,10 +60,11 @@ async fn caller() -> (JoinHandle<()>, OwnedFd) {
     (caller, writer)
 }
 
-/// Every coroutine of this level or a more urgent one has made its call, and the kernel has taken
-/// it.
+/// Waits until every coroutine of this level or a more urgent one has made its call.
+///
+/// The kernel has taken these calls then.
 async fn taken(level: u8) {
-    // An event: who awaits a handle would lend it its own level.
+    // This uses an event, because a coroutine that awaits a handle would donate its own level.
     let done = Rc::new(Event::new());
     let set = Rc::clone(&done);
     let last = spawn(self::level(level), async move {
@@ -72,11 +75,12 @@ async fn taken(level: u8) {
     done.wait().await;
 }
 
-/// Gives the byte, and counts the calls that the kernel completes before it lets us go on.
+/// Writes the byte, and counts the calls that the kernel completes before it lets this process go
+/// on.
 fn completed_by(writer: &OwnedFd) -> u32 {
     let before = completed();
     writer.write(b"x").expect("room");
-    // The kernel serves whatever is more urgent than we are first.
+    // The kernel first serves everything that is more urgent than this process.
     thread::yield_now();
     process::settle();
     completed() - before
@@ -144,7 +148,7 @@ fn a_call_follows_reprioritisation() {
     });
 }
 
-/// The kernel learns of a less urgent level when it is entered for the ring.
+/// Tests that the kernel learns of a less urgent level when it is entered for the ring.
 fn less_urgent_with_the_next_entry() {
     run(async {
         for entered in [false, true] {

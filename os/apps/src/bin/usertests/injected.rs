@@ -1,6 +1,7 @@
-//! Faults at every step in turn (in the manner of SQLite's tests): a process that is killed before
-//! each step of the kernel's work for its asynchronous calls, and each allocation of the kernel
-//! that fails. Afterwards everything is as it was before.
+//! Tests with faults at every step in turn, in the manner of SQLite's tests.
+//!
+//! A process is killed before each step of the kernel's work for its asynchronous calls. Each
+//! allocation of the kernel fails in turn. Afterwards everything is as it was before.
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
@@ -26,7 +27,9 @@ tests![
     faults_of_no_kind,
 ];
 
-/// What must be the same before and after: coroutines, stacks, heap and free frames of the kernel.
+/// Returns what must be the same before and after.
+///
+/// These are the kernel's coroutines, stacks, heap and free frames.
 pub(crate) fn footprint() -> [u64; 4] {
     let SystemStatus {
         coroutines,
@@ -38,13 +41,15 @@ pub(crate) fn footprint() -> [u64; 4] {
     [coroutines, stacks, heap_used, frames_free]
 }
 
-/// The tests below find whatever is left over: each figure tells one object more or less.
+/// Tests that `footprint` shows whatever is kept.
+///
+/// Each figure shows one object more or less, so the tests below find whatever is left over.
 fn whatever_is_kept_is_seen() {
     let rings = Rings::new(8);
     let [(_one, first), (_other, second)] = [pipe(), pipe()];
     let create = || call(SEMAPHORE_CREATE, [0; 3]) as usize;
-    // From here on the tables have room for one more, and a thread that is served on a stack of its
-    // own has that.
+    // From here on the tables have room for one more. A thread that is served on a stack of its own
+    // has that stack.
     let semaphore = create();
     first.write(b"x").expect("room");
     let [coroutines, stacks, heap, frames] = footprint();
@@ -61,12 +66,13 @@ fn whatever_is_kept_is_seen() {
     leave_calls(1, 0);
 }
 
-/// After so many milliseconds what is left is left for good.
+/// Milliseconds after which what is left over is left for good.
 const PATIENCE: usize = 2000;
 
-/// Runs `scenario` in a process of its own for every step at which a fault of this kind can come,
-/// until one run has none. `scenario` says with which exit code it may end. Returns how many steps
-/// there are.
+/// Runs `scenario` once for every step at which a fault of this kind can come.
+///
+/// Each run is in a process of its own, and the last run has no fault. `may_end` says with which
+/// exit codes `scenario` may end. Returns how many steps there are.
 pub(crate) fn at_every_step(
     kind: usize,
     scenario: impl Fn() -> i32,
@@ -75,7 +81,7 @@ pub(crate) fn at_every_step(
     at_every_step_by(footprint, kind, scenario, may_end)
 }
 
-/// The same with another measure of what must be the same before and after.
+/// Runs `scenario` as [`at_every_step`] does, with another measure of what must be the same.
 pub(crate) fn at_every_step_by(
     footprint: impl Fn() -> [u64; 4],
     kind: usize,
@@ -86,7 +92,7 @@ pub(crate) fn at_every_step_by(
         let child = process::spawn(|| {
             call(FAULT, [kind, step, 0]);
             let code = scenario();
-            // Whether the fault has come: then nothing is left.
+            // If the fault has come, nothing is left.
             let left = call(FAULT, [kind, 0, 0]);
             if step > 0 && left > 0 {
                 100 + code
@@ -98,8 +104,8 @@ pub(crate) fn at_every_step_by(
             .expect("the child")
             .code
     };
-    // The kernel keeps tables for the next time: let them get as large as they will, whatever runs
-    // at the same time.
+    // The kernel keeps tables for the next time. They grow here as large as they will, whatever
+    // runs at the same time.
     assert_eq!(exit_code(many_threads), 0);
     for _ in 0..2 {
         assert_eq!(run(0), 0, "without a fault all goes well");
@@ -107,7 +113,7 @@ pub(crate) fn at_every_step_by(
     let before = footprint();
     for step in 1.. {
         let code = run(step);
-        // Services of the kernel give some of it back when it is their turn.
+        // Services of the kernel give some of it back when they have their turn.
         let mut now = footprint();
         for _ in 0..PATIENCE {
             if now == before {
@@ -128,7 +134,7 @@ pub(crate) fn at_every_step_by(
     unreachable!("there are so many numbers");
 }
 
-/// As many coroutines of the kernel at once as no scenario has.
+/// Uses as many coroutines of the kernel at once as no scenario does.
 fn many_threads() -> i32 {
     let (gate, gatekeeper) = pipe();
     let gate = Arc::new(gate);
@@ -140,9 +146,10 @@ fn many_threads() -> i32 {
     0
 }
 
-/// Every call that can wait, by hand: each waits, is cancelled, re-prioritised or let go on.
-/// Returns 0, or 1 if the kernel refused something for want of memory. Each submission has exactly
-/// one answer in any case.
+/// Makes every call that can wait, by hand.
+///
+/// Each call waits, is cancelled, re-prioritised or allowed to go on. Returns 0, or 1 if the kernel
+/// refused something for want of memory. Each submission has exactly one answer in any case.
 fn raw_calls() -> i32 {
     let mut refused = 0;
     let mut made = |number: usize, arguments: [usize; 3]| {
@@ -185,8 +192,8 @@ fn raw_calls() -> i32 {
     }
     let mut answers = [0; 11];
     call(RING_ENTER, [0; 3]);
-    // On several harts some may not have begun to wait, and the signal below finds only those who
-    // do.
+    // On several harts some calls may not have begun to wait, and the signal below finds only those
+    // that wait.
     made(SETTLE, [0; 3]);
     call(RING_REPRIORITIZE, [3, 7, 0]);
     if call(RING_CANCEL, [7, 0, 0]) == RING_CANCELLED {
@@ -206,10 +213,10 @@ fn raw_calls() -> i32 {
     }
     while answers.iter().sum::<i32>() < answers.len() as i32 {
         call(RING_ENTER, [1, 0, 0]);
-        // One by one: a vector would ask for memory.
+        // Completions are taken one by one, because a vector would ask for memory.
         while let Some((key, result)) = rings.completion() {
             answers[key as usize] += 1;
-            // Nobody is there to be waited for.
+            // There is no child to wait for.
             refused |= i32::from(result < 0 && key != 6);
         }
     }
@@ -217,9 +224,9 @@ fn raw_calls() -> i32 {
     refused
 }
 
-/// More than a pipe holds.
+/// More bytes than a pipe holds.
 static ZEROS: [u8; 80 << 10] = [0; 80 << 10];
-/// Where it goes.
+/// The memory into which these bytes are read.
 static ROOM: [AtomicU8; 80 << 10] = [const { AtomicU8::new(0) }; 80 << 10];
 
 fn killed_at_every_step_of_raw_calls() {
@@ -227,8 +234,7 @@ fn killed_at_every_step_of_raw_calls() {
     assert!(steps > 50, "only {steps} steps");
 }
 
-/// The same through the library, with coroutines that are cancelled and re-prioritised in the
-/// middle.
+/// Makes calls through the library, with coroutines cancelled and re-prioritised in the middle.
 fn coroutines() -> i32 {
     block_on(async {
         let pipes = ring::pipes(4).await.expect("descriptors");
@@ -263,8 +269,8 @@ fn coroutines() -> i32 {
 
 fn killed_at_every_step_of_coroutines() {
     let steps = at_every_step(FAULT_END, coroutines, |code| code == KILLED);
-    // A few more or less, as the sleeper and the other thread end before they are waited for or
-    // after.
+    // The number varies a little, as the sleeper and the other thread end before or after they are
+    // waited for.
     assert!(steps > 30, "only {steps} steps");
 }
 
@@ -273,8 +279,9 @@ fn memory_fails_at_every_allocation() {
     assert!(steps > 10, "only {steps} allocations");
 }
 
-/// One after the other, every call that makes something in the kernel. Returns 0, or 1 if the
-/// kernel refused something.
+/// Makes every call that creates something in the kernel, one after the other.
+///
+/// Returns 0, or 1 if the kernel refused something.
 fn calls_that_make_something() -> i32 {
     let refused = Cell::new(0);
     let made = |number: usize, arguments: [usize; 3]| {
@@ -292,14 +299,14 @@ fn calls_that_make_something() -> i32 {
     }
     if child != usize::MAX {
         if made(WAIT_PROCESS, [child, buffer, 0]) == usize::MAX {
-            // Otherwise its record would stay with the first process.
+            // Otherwise the child's record would stay with the first process.
             call(WAIT_PROCESS, [child, buffer, 0]);
         }
         let ended_well = ROOM[0].load(Ordering::Relaxed) == 0;
         refused.set(refused.get() | i32::from(!ended_well));
     }
     let ends = extern_end as extern "C" fn(usize) -> ! as usize;
-    // More than the tables have room for at first.
+    // More objects than the tables have room for at first.
     for _ in 0..5 {
         let thread = made(THREAD_CREATE, [ends, 0, 0]);
         if thread != usize::MAX {
@@ -341,8 +348,10 @@ fn each_call_says_that_memory_fails() {
     assert!(steps > 60, "only {steps} allocations");
 }
 
-/// Whoever ends a process is overtaken: all threads of the process are gone before its calls are
-/// cancelled. Then those who find that they are the last cancel them.
+/// Tests that calls are cancelled although all threads of the process are gone before that.
+///
+/// Whatever ends the process is overtaken. Then the threads that find that they are the last cancel
+/// the calls.
 fn gone_before_its_calls_are_cancelled() {
     if process::harts() == 1 {
         return;
@@ -354,8 +363,9 @@ fn gone_before_its_calls_are_cancelled() {
             rings.submit(submission(1, SEMAPHORE_DOWN, [semaphore, 0, 0], 0));
             rings.enter(0);
             process::settle();
-            // Steps are the entry, the submission, and the first poll of the coroutine that serves
-            // it: that one ends the process, and this thread goes on elsewhere meanwhile.
+            // The steps are the entry, the submission, and the first poll of the coroutine that
+            // serves it. That coroutine ends the process, and meanwhile this thread goes on
+            // elsewhere.
             rings.submit(submission(2, SLEEP, [usize::MAX, 0, 0], 0));
             call(FAULT, [FAULT_SLOW_END, 3, 0]);
             rings.enter(0);

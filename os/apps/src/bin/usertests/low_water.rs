@@ -1,5 +1,7 @@
-//! The low-water mark of connections: a read waits for as many bytes as it says, in both forms and
-//! served by both models.
+//! Tests of the low-water mark of connections, in both forms of the calls and in both service
+//! models.
+//!
+//! A read waits for as many bytes as the mark says.
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -24,7 +26,7 @@ tests![
     marks_that_make_no_sense,
 ];
 
-/// Runs it with calls served by coroutines of the kernel, and then by its threads.
+/// Runs `run` with calls served by coroutines of the kernel, and then by its threads.
 fn in_both_models(run: fn()) {
     run();
     assert_eq!(
@@ -34,7 +36,7 @@ fn in_both_models(run: fn()) {
     run();
 }
 
-/// A connection whose second end has this mark.
+/// Returns a connection that has this mark at its second end.
 fn pair_with(mark: usize) -> (TcpStream, Arc<TcpStream>) {
     let (here, there) = pair();
     there.set_low_water(mark).expect("it is in range");
@@ -45,26 +47,27 @@ fn waiting(stream: &TcpStream) -> u64 {
     net::status_of(***stream).expect("a socket").waiting
 }
 
-/// So many bytes have come, and nobody takes them.
+/// Waits until `bytes` bytes have come, and expects that nothing takes them.
 async fn stay(stream: &TcpStream, bytes: u64) {
     while waiting(stream) != bytes {
         calls::sleep_async(1).await.expect("memory");
     }
-    // Whoever was woken by them has run.
+    // Everything that they woke has run.
     process::settle();
     calls::sleep_async(0).await.expect("memory");
     assert_eq!(waiting(stream), bytes);
 }
 
-/// A coroutine that reads so many bytes at most.
+/// Spawns a coroutine that reads at most `room` bytes.
 fn reading(stream: &Arc<TcpStream>, room: usize) -> JoinHandle<Transferred> {
     let reader = stream.clone();
     let read = async move { reader.read(Vec::with_capacity(room)).await };
     spawn(Priority::DEFAULT, read).expect("memory")
 }
 
-/// Writes the pieces one by one, the last one when the others have come. Returns what one read of
-/// so many bytes gets, which waits from the beginning.
+/// Writes the pieces one by one, the last one when the others have come.
+///
+/// Returns what one read of at most `room` bytes gets, which waits from the beginning.
 fn read_of(mark: usize, room: usize, pieces: [&'static [u8]; 2]) -> Vec<u8> {
     block_on(async move {
         let (here, there) = pair_with(mark);
@@ -102,7 +105,7 @@ fn the_end_is_waited_for_no_longer() {
             here.shutdown().expect("open");
             let (count, data) = read.await.expect("it does not panic");
             assert_eq!((count, &data[..]), (Ok(3), &b"abc"[..]));
-            // Reads that begin afterwards.
+            // This read begins after the end.
             there.write_all(b"x".to_vec()).await.expect("open");
             assert_eq!(there.read(Vec::with_capacity(8)).await.0, Ok(0));
         });
@@ -125,7 +128,7 @@ fn a_reset_is_waited_for_no_longer() {
     });
 }
 
-/// Both sides would wait for ever.
+/// Tests that a full buffer is read, as otherwise both sides would wait for ever.
 fn a_full_buffer_is_read() {
     in_both_models(|| {
         block_on(async {
@@ -163,7 +166,7 @@ fn threads_wait_as_well() {
     });
 }
 
-/// Bytes that were too few are enough for the next read.
+/// Tests that bytes that were too few are enough for the next read.
 fn a_mark_below_what_waits() {
     in_both_models(|| {
         let (here, there) = pair_with(8);

@@ -1,10 +1,10 @@
 //! Tests of the system from a program's point of view, in the manner of xv6.
 //!
-//! `usertests` runs all, `usertests NAME...` those with these names, `usertests GROUP` a group.
-//! Each test runs in a process of its own and fails if it panics, is ended by the kernel, exits
-//! with a code other than 0, has asynchronous calls left at its end, leaves processes behind, or if
-//! afterwards the system has not exactly as many free frames, processes, kernel coroutines, open
-//! files and free blocks on the disk as before.
+//! `usertests` runs all tests, `usertests NAME...` those with these names, `usertests GROUP` a
+//! group. Each test runs in a process of its own. It fails if it panics, is ended by the kernel, or
+//! exits with a code other than 0. It fails if it has asynchronous calls left at its end, or leaves
+//! processes behind. Afterwards the system must have exactly as many free frames, processes, kernel
+//! coroutines, open files and free blocks on the disk as before.
 #![no_std]
 #![no_main]
 
@@ -97,8 +97,8 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("handlers", handlers::TESTS),
     ("nesting", nesting::TESTS),
     ("hardening", hardening::TESTS),
-    // Last: connections that are over keep their buffers for a while, and tests that count the
-    // kernel's heap would wait for that.
+    // These groups are last, because connections that are over keep their buffers for a while.
+    // Tests that count the kernel's heap would wait for that.
     ("silence", silence::TESTS),
     ("network", network::TESTS),
     ("connections", connections::TESTS),
@@ -144,7 +144,7 @@ struct Counts {
 impl Counts {
     fn now() -> Counts {
         let disk_free = fs::space().map(|space| space.free).ok();
-        // Before the frames are counted: it takes memory.
+        // This comes before the frames are counted, because it takes memory.
         let files = record(process::id()).files;
         let system = settled(information::system).expect("it is there");
         Counts {
@@ -157,15 +157,17 @@ impl Counts {
     }
 }
 
-/// This process was granted all levels, which that takes.
+/// Limits the harts, which requires all levels.
+///
+/// This process was granted them.
 fn limit_harts(harts: usize) {
     process::limit_harts(harts).expect("all levels are granted");
 }
 
-/// A test that takes longer says so.
+/// The time above which a test's line says how long it took.
 const SLOW: Duration = Duration::from_millis(500);
 
-/// Runs one test in a process of its own and says how it went.
+/// Runs one test in a process of its own, and prints how it went.
 fn run(group: &str, test: &Test) -> bool {
     let before = Counts::now();
     let harts = process::harts();
@@ -176,7 +178,7 @@ fn run(group: &str, test: &Test) -> bool {
     });
     let ended = child.and_then(process::wait);
     let left = end_left_behind();
-    // Also if the test has limited them and was not there any more to take that back.
+    // This also covers a test that has limited them and ended before it could undo that.
     limit_harts(harts);
     let took = time::duration(time::ticks() - begun);
     let after = Counts::now();
@@ -202,11 +204,12 @@ fn run(group: &str, test: &Test) -> bool {
     false
 }
 
-/// Ends the processes that a test has left behind, after its own process's end, and returns how
-/// many there were. What was on its way out already does not count.
+/// Ends the processes that a test has left behind, after its own process's end.
 ///
-/// A process whose parent is gone becomes a child of the first process: that is this one. If a
-/// shell is, nobody is found, but the test fails all the same, because of the processes that are
+/// Returns how many there were. Processes that were ending already do not count.
+///
+/// A process without a living parent becomes a child of the first process, which is this one. If a
+/// shell is the first process, this finds none. The test still fails then, because processes are
 /// counted.
 fn end_left_behind() -> usize {
     let mut count = 0;
@@ -223,9 +226,10 @@ fn end_left_behind() -> usize {
     }
 }
 
-/// Kills all children that would go on, and returns how many there were: up to 100. In a process of
-/// its own, because the list of them may be long, and the memory that it takes would count as the
-/// test's.
+/// Kills all children that would go on, and returns how many there were, up to 100.
+///
+/// This runs in a process of its own, because the list of them may be long. The memory that it
+/// takes would count as the test's.
 fn kill_children() -> usize {
     let parent = process::id() as u64;
     let killer = process::spawn(|| {
@@ -244,7 +248,7 @@ fn kill_children() -> usize {
     process::wait(killer).expect("the child").code as usize
 }
 
-/// The stack is mapped page by page as it is touched: that shall not count as a test's leak.
+/// Touches the stack, which is mapped page by page, so that it does not count as a test's leak.
 fn touch_stack() {
     core::hint::black_box([0_u8; 64 * 1024]);
 }

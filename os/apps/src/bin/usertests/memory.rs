@@ -1,4 +1,4 @@
-//! The heap and the frames behind it.
+//! Tests of the heap and the frames behind it.
 use alloc::vec::Vec;
 
 use corank_abi::call::{FAILED, SBRK};
@@ -41,7 +41,7 @@ fn the_heap_grows_and_shrinks() {
 /// Reads and writes a byte of memory that `sbrk` gave.
 fn touch(address: usize) -> u8 {
     let byte: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
-    // SAFETY: nobody else uses what `sbrk` gave; where it gave nothing, the access is meant to
+    // SAFETY: no other code uses what `sbrk` gave. Where it gave nothing, the access is meant to
     // fault.
     unsafe {
         let old = byte.read_volatile();
@@ -72,7 +72,7 @@ fn memory_beyond_the_heap_is_a_fault() {
     });
 }
 
-/// The allocator's heap goes on behind a hole.
+/// Tests that the allocator's heap goes on behind a hole.
 fn sbrk_beside_the_allocator() {
     let mut parts = Vec::new();
     for part in 0..20_u8 {
@@ -95,7 +95,7 @@ fn sbrk_out_of_range() {
 
 fn many_small_boxes() {
     let mut boxes: Vec<_> = (0..50_000_u64).map(alloc::boxed::Box::new).collect();
-    // Every other one goes and comes back.
+    // Every other box is freed and made again.
     for _ in 0..3 {
         let mut index = 0;
         boxes.retain(|_| {
@@ -149,16 +149,17 @@ fn exec_gives_memory_back() {
     assert_eq!(frames_free(), before);
 }
 
-/// Whoever learns that memory has ended can say so: pipes have a reserve of frames that no
-/// program's memory gets.
+/// Tests that a process that learns that memory has ended can say so.
+///
+/// Pipes have a reserve of frames that no program's memory gets.
 fn a_message_gets_through_without_memory() {
     const PAGE: isize = PAGE_SIZE as isize;
     let (reader, writer) = pipe();
     let (_other_reader, other_writer) = pipe();
     let code = exit_code(|| {
-        // Else the pages that a write touches would be copied when there is no frame for that.
+        // Otherwise the pages that a write touches would be copied when there is no frame for that.
         assert_eq!(other_writer.write(&[1]), Ok(1));
-        // Large steps first: each page by itself takes a call.
+        // Large steps come first, because each page by itself takes a call.
         for step in [1024, 32, 1] {
             while sbrk(step * PAGE) != FAILED {}
         }

@@ -1,4 +1,4 @@
-//! Interrupts in calls of handlers: how deep the kernel lets them nest.
+//! Tests of interrupts in calls of handlers, and of how deep the kernel lets them nest.
 //!
 //! The handler unmasks interrupts, names a stack below its own and waits in a call, in which it is
 //! interrupted again. Each level takes some of the kernel's stack.
@@ -20,24 +20,24 @@ tests![
 ];
 
 static BLOCK: Block = Block::new();
-/// Calls that the handler's calls have interrupted: now, and at most.
+/// Number of calls that the handler's calls have interrupted, now and at most.
 static DEPTH: AtomicUsize = AtomicUsize::new(0);
 static DEEPEST: AtomicUsize = AtomicUsize::new(0);
-/// How often the handler has run.
+/// Number of times the handler has run.
 static ENTERED: AtomicUsize = AtomicUsize::new(0);
-/// Handlers return from now on.
+/// Whether handlers return from now on.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
-/// What the calls wait for.
+/// The semaphore that the calls wait for.
 static SEMAPHORE: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes of a stack for one level: a frame, and what the handler needs.
+/// Bytes of a stack for one level, which hold a frame and what the handler needs.
 const LEVEL: usize = 4 << 10;
 
 /// Waits on top of the calls that it has interrupted.
 extern "C" fn handler(frame: *mut Frame, call_waits: usize) -> ! {
     ENTERED.fetch_add(1, Ordering::Relaxed);
     let top = frame.addr() + size_of::<Frame>();
-    // One that interrupts no call returns: it takes nothing of the kernel's stack.
+    // A handler that interrupts no call returns, because it takes nothing of the kernel's stack.
     if call_waits == 1 && !IS_OVER.load(Ordering::Relaxed) {
         let depth = DEPTH.fetch_add(1, Ordering::Relaxed) + 1;
         DEEPEST.fetch_max(depth, Ordering::Relaxed);
@@ -60,8 +60,10 @@ fn down() {
     );
 }
 
-/// Waits in a call while another thread raises so many interrupts, one after the other, and does
-/// `then`. Returns how deep they nested.
+/// Waits in a call while another thread raises `times` interrupts, one after the other, and does
+/// `then`.
+///
+/// Returns how deep they nested.
 fn interrupted(times: usize, then: fn()) -> usize {
     let stacks = vec![0_u8; (times + 2) * LEVEL];
     let top = (stacks.as_ptr().expose_provenance() + stacks.len()) & !15;
@@ -89,8 +91,9 @@ fn interrupted(times: usize, then: fn()) -> usize {
     DEEPEST.load(Ordering::Relaxed)
 }
 
-/// Interrupts the main thread once. Returns when its handler has run, or the interrupt was
-/// deferred.
+/// Interrupts the main thread once.
+///
+/// Returns when its handler has run, or the interrupt was deferred.
 fn raise() {
     let entered = ENTERED.load(Ordering::Relaxed);
     BLOCK.deferred.store(0, Ordering::Relaxed);
@@ -99,7 +102,7 @@ fn raise() {
     {
         thread::yield_now();
     }
-    // One that comes before the thread waits again interrupts no call.
+    // An interrupt that comes before the thread waits again interrupts no call.
     for _ in 0..4 {
         thread::yield_now();
     }

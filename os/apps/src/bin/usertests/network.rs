@@ -1,5 +1,6 @@
-//! Sockets, between programs of this machine: what does not need another one. Each connection has
-//! both its ends here.
+//! Tests of sockets between programs of this machine, which need no other machine.
+//!
+//! Each connection has both its ends here.
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::pin::pin;
@@ -53,7 +54,7 @@ pub(crate) fn listener() -> (TcpListener, SocketAddrV4) {
     (listener, at(port))
 }
 
-/// Both ends of a connection.
+/// Returns both ends of a connection.
 pub(crate) fn pair() -> (TcpStream, TcpStream) {
     let (listener, address) = listener();
     let here = TcpStream::connect_blocking(address).expect("somebody listens");
@@ -65,13 +66,15 @@ pub(crate) fn code<T>(result: Result<T, Error>) -> isize {
     result.map_or_else(Error::code, |_| 0)
 }
 
-/// Sockets that are not at their end.
+/// Returns how many sockets are not at their end.
 pub(crate) fn sockets() -> u64 {
     let status = net::status();
     status.sockets - status.fading
 }
 
-/// Waits until there are so many sockets. The test's time limit ends it if that never comes.
+/// Waits until there are `expected` sockets.
+///
+/// The test's time limit ends it if that never comes.
 pub(crate) fn until_sockets(expected: u64) {
     while sockets() != expected {
         corank_user::calls::sleep(1).expect("a call that works");
@@ -90,21 +93,22 @@ fn read_all(stream: &TcpStream, buffer: &mut [u8]) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// What stands at a place of a long message.
+/// Returns the byte at a place of a long message.
 fn byte(place: usize) -> u8 {
     (place.wrapping_mul(2_654_435_761) >> 16) as u8
 }
 
-/// The network's coroutine waits for frames and for its sockets' timers: it does not look by
-/// itself, also not at a connection on which somebody waits for bytes.
+/// Tests that the network's coroutine does not poll by itself.
+///
+/// It waits for frames and for its sockets' timers. This also holds for a connection on which a
+/// reader waits for bytes.
 fn nobody_looks_while_nothing_happens() {
     without_sockets();
     block_on(async {
         let (here, there) = pair();
         let mut read = pin!(here.read(Vec::with_capacity(1)));
         begin(read.as_mut()).await;
-        // What is left to do of the connection's beginning, as an answer that may be late, is done
-        // once.
+        // The rest of the connection's beginning, such as an answer that may be late, is done once.
         let is_quiet = || {
             let before = net::status().polls;
             calls::sleep(200).expect("a call that works");
@@ -143,7 +147,7 @@ fn each_direction_ends_by_itself() {
     assert_eq!(read_all(&there, &mut buffer), Ok(4));
     assert_eq!(there.read_blocking(&mut buffer), Ok(0));
     assert_eq!(there.read_blocking(&mut buffer), Ok(0));
-    // The other direction is open still.
+    // The other direction is still open.
     assert_eq!(there.write_blocking(b"reply"), Ok(5));
     drop(there);
     assert_eq!(read_all(&here, &mut buffer), Ok(5));
@@ -171,7 +175,7 @@ fn unread_bytes_are_not_taken_for_read() {
     assert_eq!(there.read_blocking(&mut one), Ok(1));
     drop(there);
     assert_eq!(code(here.read_blocking(&mut one)), RESET);
-    // Nor are those that come when nobody can read them any more.
+    // Nor are late bytes taken for read, which come when no reader is left.
     let (here, there) = pair();
     drop(there);
     assert_eq!(here.read_blocking(&mut one), Ok(0));
@@ -221,7 +225,7 @@ fn the_backlog_is_bounded() {
         0
     })
     .expect("a process");
-    // It knocks, and nobody answers.
+    // The third connection attempt arrives, and gets no answer.
     while net::status().received == before {
         calls::sleep(1).expect("a call that works");
     }
@@ -242,7 +246,7 @@ fn a_listener_that_goes_resets() {
 
 fn many_bytes_arrive_as_they_were() {
     const LENGTH: usize = 1 << 20;
-    // Pieces of awkward lengths, larger and smaller than the kernel's buffers.
+    // Pieces of awkward lengths, some larger and some smaller than the kernel's buffers.
     const PIECE: usize = 30_011;
     let (listener, address) = listener();
     let child = process::spawn(|| {
@@ -307,7 +311,7 @@ fn several_hundred_connections_at_once() {
 }
 
 fn the_number_of_sockets_is_bounded() {
-    // What is fading gives way, however much there is of it.
+    // Fading sockets make room, however many there are.
     for _ in 0..20 {
         let (here, there) = pair();
         drop(here);
@@ -317,7 +321,7 @@ fn the_number_of_sockets_is_bounded() {
     let listener = TcpListener::with_backlog(0, most as usize).expect("a port is free");
     listener.set_buffer(512).expect("it is in range");
     let address = at(listener.local_port().expect("it has one"));
-    // Each connection takes two.
+    // Each connection takes two sockets.
     let streams: Vec<_> = (0..most / 2)
         .map(|_| TcpStream::connect_blocking(address).expect("there is room"))
         .collect();
@@ -338,7 +342,7 @@ fn calls_wait_no_longer_than_they_may() {
     let (here, _there) = pair();
     net::set_wait_limit(**here, limit).expect("a socket");
     assert_eq!(code(here.read_blocking(&mut [0])), TIMED_OUT);
-    // More than the two sides have room for.
+    // More data than the two sides have room for.
     let data = alloc::vec![1; 64 << 10];
     let written = here.write_blocking(&data).expect("there is some room");
     assert!(written > 0 && written < data.len(), "{written}");
@@ -347,14 +351,14 @@ fn calls_wait_no_longer_than_they_may() {
     assert_eq!(code(listener.accept_blocking()), TIMED_OUT);
 }
 
-/// Polls a future once; it has to wait.
+/// Polls a future once, and expects that it has to wait.
 pub(crate) async fn begin<T>(mut future: core::pin::Pin<&mut impl Future<Output = T>>) {
     core::future::poll_fn(|context| {
         assert!(future.as_mut().poll(context).is_pending());
         Poll::Ready(())
     })
     .await;
-    // The kernel takes it.
+    // The kernel takes the call.
     calls::sleep_async(1).await.expect("memory");
 }
 
@@ -388,7 +392,7 @@ fn a_cancelled_accept_takes_nothing() {
 
 fn a_cancelled_connect_leaves_nothing() {
     block_on(async {
-        // The first fills the backlog; the second is not answered.
+        // The first connection fills the backlog, and the second is not answered.
         let listener = TcpListener::with_backlog(0, 1).expect("a port is free");
         let address = at(listener.local_port().expect("it has one"));
         let first = TcpStream::connect(address).await.expect("there is room");
@@ -413,7 +417,7 @@ fn an_accepted_connection_that_nobody_sees_is_closed() {
             let mut accept = pin!(listener.accept());
             begin(accept.as_mut()).await;
             let here = TcpStream::connect(address).await.expect("it listens");
-            // The kernel has accepted it by now; nobody looks.
+            // The kernel has accepted the connection by now, but nothing polls the future.
             calls::sleep_async(1).await.expect("memory");
             assert_eq!(self::files(), files + 2);
             here
@@ -443,7 +447,7 @@ fn a_killed_process_leaves_no_socket() {
                 }
                 open.push(stream);
             }
-            // One waits to be accepted, and others wait for what never comes.
+            // One connection waits to be accepted, and others wait for what never comes.
             let unaccepted = TcpStream::connect(own_address).await.expect("it listens");
             let waits = spawn(Priority::DEFAULT, async move {
                 let (_, _) = unaccepted.read(Vec::with_capacity(1)).await;
@@ -468,15 +472,16 @@ fn a_killed_process_leaves_no_socket() {
     until_sockets(0);
 }
 
-/// What must be the same before and after a fault, once the sockets that it has left have come to
-/// their end.
+/// Returns what must be the same before and after a fault, once its sockets have come to their end.
 pub(crate) fn footprint() -> [u64; 4] {
     until_sockets(0);
     let system = settled(information::system).expect("it is there");
     [system.coroutines, system.stacks, system.frames_free, 0]
 }
 
-/// Both ends of connections, in both forms of the calls; -1 if one of them fails.
+/// Uses both ends of connections, in both forms of the calls.
+///
+/// Returns -1 if one of them fails.
 fn scenario() -> i32 {
     let blocking = || -> Result<(), Error> {
         let listener = TcpListener::bind(0)?;
@@ -517,7 +522,7 @@ fn killed_at_every_step() {
 }
 
 fn memory_fails_at_every_allocation() {
-    // A call fails, or finds another way.
+    // A call fails, or takes another path.
     let scenario = || {
         let listener = TcpListener::bind(0).and_then(|listener| {
             net::set_wait_limit(**listener, Some(Duration::from_millis(50)))?;
@@ -540,13 +545,13 @@ fn datagrams() {
     assert_eq!(here.write(b"first"), Ok(5));
     assert_eq!(here.write(b"second"), Ok(6));
     let mut buffer = [0; 4];
-    // One at a time, and what does not fit is lost.
+    // Datagrams come one at a time, and the part that does not fit is lost.
     assert_eq!(there.read(&mut buffer), Ok(4));
     assert_eq!(&buffer, b"firs");
     assert_eq!(there.read(&mut buffer), Ok(4));
     assert_eq!(&buffer, b"seco");
     assert_eq!(code(here.write(&[0; 3000])), INVALID);
-    // From a stranger.
+    // A datagram from another socket does not arrive.
     let stranger = UdpSocket::connect(7003, at(7001)).expect("the port is free");
     assert_eq!(stranger.write(b"hello"), Ok(5));
     net::set_wait_limit(**there, Some(Duration::from_millis(2))).expect("a socket");

@@ -1,5 +1,6 @@
-//! Reads that wait in their pipe, calls that take their file along, and bytes that go from one
-//! buffer straight into another.
+//! Tests of reads that wait in their pipe, and of calls that take their file along.
+//!
+//! Bytes go from one buffer straight into another.
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -38,15 +39,16 @@ tests![
     a_read_follows_its_new_level,
 ];
 
-/// Whoever is ready runs, and the kernel sees what has been submitted.
+/// Lets ready coroutines run, and the kernel take what has been submitted.
 async fn kernel_sees() {
     calls::sleep_async(0).await.expect("memory");
-    // What serves them may be on its way on another hart.
+    // The kernel may still be serving them on another hart.
     process::settle();
 }
 
-/// A coroutine that reads up to so many bytes, with the file taken along. The kernel has taken the
-/// call.
+/// Spawns a coroutine that reads up to `room` bytes, with the file taken along.
+///
+/// The kernel has taken the call when this returns.
 async fn reading(file: OwnedFd, room: usize) -> JoinHandle<(usize, Vec<u8>)> {
     let read = async move {
         let (count, bytes) = ring::read_and_close(file, Vec::with_capacity(room)).await;
@@ -109,7 +111,7 @@ fn what_is_left_over_stays() {
 }
 
 fn reads_are_served_in_order() {
-    // They are woken in order, and on several harts they go on at the same time.
+    // The reads are woken in order, and on several harts they go on at the same time.
     let _one = one_hart();
     block_on(async {
         let (reader, writer) = pipe();
@@ -181,6 +183,8 @@ fn the_file_is_closed_with_a_write_that_fails() {
     assert_eq!(call(CLOSE, [file, 0, 0]), FAILED, "it is closed already");
 }
 
+/// Tests that a file is closed once.
+///
 /// The number stands for another file by then.
 fn a_file_is_closed_once() {
     let rings = Rings::new(8);
@@ -207,7 +211,9 @@ fn other_calls_take_no_file() {
     drop(reader.duplicate().expect("it is open"));
 }
 
-/// Of a write that is served at once, of one that waits, and of a read.
+/// Tests that linked calls come after the close.
+///
+/// This holds for a write that is served at once, for one that waits, and for a read.
 fn links_come_after_the_close() {
     let rings = Rings::new(16);
     for waits in [false, true] {
@@ -270,7 +276,7 @@ fn another_process_writes() {
     });
 }
 
-/// Its files are closed by that.
+/// Tests that the files of another process are closed when it ends.
 fn another_process_ends() {
     block_on(async {
         let (reader, writer) = pipe();
@@ -308,7 +314,7 @@ fn cancelled_by_key() {
     assert_eq!(unsafe { (&raw const byte).read_volatile() }, [0, b'b']);
 }
 
-/// What is read is what was written, wherever it comes to lie.
+/// Tests that a read gets what was written, wherever it comes to lie.
 fn one_buffer_for_both() {
     let rings = Rings::new(8);
     for shift in [0, 1, 100, 4096] {
@@ -323,7 +329,7 @@ fn one_buffer_for_both() {
         let mut completions = rings.completions();
         completions.sort_unstable();
         assert_eq!(completions, [(1, 2000), (2, 2000)]);
-        // Overlapping ones may come out in any way inside; what is around them stays.
+        // Overlapping bytes may come out in any way inside, but what is around them stays.
         assert_eq!(&room[6096..], &data(12_000)[6096..]);
     }
 }
@@ -374,15 +380,18 @@ fn level(level: u8) -> Priority {
     Priority::new(level).expect("below 64")
 }
 
-/// The kernel copies nothing for level 40 before level 30 has had its turn, though level 20 has
-/// brought the bytes (rule I9).
+/// Tests that the kernel copies nothing for level 40 before level 30 has had its turn (rule I9).
+///
+/// This holds although level 20 has brought the bytes.
 fn a_less_urgent_read_does_not_go_first() {
     order_of([20, 40, 30], &[30, 40]);
     order_of([20, 10, 30], &[10, 30]);
 }
 
-/// Of two reads that wait: one at the second of these levels, whose bytes come from the first, and
-/// a call at the third that is ready by then. In which order are they served?
+/// Checks the order in which two waiting reads are served.
+///
+/// One is at level `reader`, and its bytes come from level `writer`. The other is a call at level
+/// `other` that is ready by then.
 fn order_of([writer, reader, other]: [u8; 3], expected: &[u8]) {
     let _busy = busy_elsewhere(5);
     let order = Rc::new(Cell::new(Vec::new()));
@@ -408,7 +417,7 @@ fn order_of([writer, reader, other]: [u8; 3], expected: &[u8]) {
         };
         note(reader, read_end);
         note(other, other_read);
-        // Events: who awaits a handle would lend it its own level.
+        // This uses events, because a coroutine that awaits a handle would donate its own level.
         let taken = Rc::new(Event::new());
         let set = Rc::clone(&taken);
         let last = spawn(level(63), async move {
@@ -426,7 +435,7 @@ fn order_of([writer, reader, other]: [u8; 3], expected: &[u8]) {
     assert_eq!(seen.take(), expected);
 }
 
-/// This thread runs at level 32.
+/// Tests that a read follows its new level, in a thread that runs at level 32.
 fn a_read_follows_its_new_level() {
     let _busy = busy_elsewhere(5);
     let rings = Rings::new(8);

@@ -1,4 +1,4 @@
-//! Pipes.
+//! Tests of pipes.
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -186,15 +186,14 @@ fn several_readers_share_what_comes() {
     assert_eq!(sum, 200 * 201 / 2);
 }
 
-/// Each process passes on what it reads, as in experiment B.
+/// Tests a chain of processes, each of which passes on what it reads, as in experiment B.
 fn a_long_chain() {
     let (mut reader, first) = pipe();
     let mut children = Vec::new();
     for _ in 0..20 {
         let (next, writer) = pipe();
         let child = process::spawn(|| {
-            // The children hold write ends as well, so it is the number of bytes that ends the
-            // read.
+            // The children also hold write ends, so it is the number of bytes that ends the read.
             let mut data = vec![0; 1000];
             let count = reader.read(&mut data);
             i32::from(count != Ok(1000) || writer.write(&data) != Ok(1000))
@@ -212,7 +211,7 @@ fn a_long_chain() {
     }
 }
 
-/// How many asynchronous reads wait for one pipe.
+/// Number of asynchronous reads that wait for one pipe.
 const MANY: u64 = 3000;
 
 /// Runs a test with rings in a process of its own, on one hart.
@@ -233,7 +232,7 @@ struct Reads<'a> {
 }
 
 impl Reads<'_> {
-    /// One with this key and level goes into the ring.
+    /// Puts a read with this key and level into the ring.
     fn submit(&mut self, key: u64, level: u8) {
         let address = self.byte.as_mut_ptr().expose_provenance();
         self.rings.submit(Submission {
@@ -242,7 +241,7 @@ impl Reads<'_> {
         });
     }
 
-    /// The first completions, so many, in their order.
+    /// Returns the first `count` completions in their order.
     fn completions(&self, count: u64) -> Vec<(u64, i64)> {
         let mut all = Vec::new();
         while (all.len() as u64) < count {
@@ -293,7 +292,7 @@ fn no_reader_is_left_when_others_begin_to_wait_meanwhile() {
         (0..MANY).for_each(|key| reads.submit(key, 32));
         rings.enter(0);
         process::settle();
-        // Less than all wait for: most of those that are woken wait again, and others beside them.
+        // Fewer bytes than reads. Most reads that are woken wait again, with others beside them.
         let mut key = MANY;
         for _ in 0..10 {
             assert_eq!(writer.write(&[1; 20]), Ok(20));

@@ -1,8 +1,8 @@
-//! Coroutines that are preempted while they compute (rules S8 to S11). `handlers.rs` has processes
-//! that end meanwhile, `upcalls.rs` the kernel's side by hand.
+//! Tests of coroutines that are preempted while they compute (rules S8 to S11).
 //!
-//! What interrupts is made by the computation itself wherever that can be, so that the tests know
-//! at which instruction it comes: a byte for a pipe that a more urgent coroutine reads.
+//! `handlers.rs` has processes that end meanwhile, `upcalls.rs` the kernel's side by hand. Where
+//! possible, the computation itself causes the interrupt, so that the tests know at which
+//! instruction it comes. It writes a byte to a pipe that a more urgent coroutine reads.
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::sync::Arc;
@@ -48,7 +48,7 @@ pub(crate) fn level(level: u8) -> Priority {
     Priority::new(level).expect("below 64")
 }
 
-/// What happened, in order. For coroutines, not for computations.
+/// A log of what happened, in order, for coroutines and not for computations.
 #[derive(Clone, Default)]
 struct Log(Rc<RefCell<Vec<u32>>>);
 
@@ -62,7 +62,7 @@ impl Log {
     }
 }
 
-/// Something that a computation waits for by looking.
+/// A flag that a computation waits for by polling it.
 #[derive(Clone, Default)]
 pub(crate) struct Seen(Arc<AtomicBool>);
 
@@ -75,7 +75,9 @@ impl Seen {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Computes until it is set. A limit, so that a test that fails ends.
+    /// Computes until the flag is set.
+    ///
+    /// A limit ensures that a failing test ends.
     fn spin(&self) {
         let ticks = || page::system().ticks.load(Ordering::Relaxed);
         let start = ticks();
@@ -89,8 +91,9 @@ impl Seen {
     }
 }
 
-/// A coroutine that waits for a byte and then sets the returned `Seen`. Whoever writes the byte
-/// interrupts.
+/// Spawns a coroutine that waits for a byte and then sets the returned `Seen`.
+///
+/// Writing the byte interrupts.
 pub(crate) fn on_a_byte(priority: u8, then: impl FnOnce() + 'static) -> (OwnedFd, Seen) {
     let (reader, writer) = pipe();
     let seen = Seen::default();
@@ -115,21 +118,24 @@ async fn until_the_least_urgent_runs() {
     assert_eq!(ring::read(&reader, Vec::with_capacity(1)).await.0, Ok(1));
 }
 
-/// Writes a byte. When this returns, the kernel has served who waits for it, on whichever hart,
-/// unless that is less urgent.
+/// Writes a byte, and returns when the kernel has served the coroutine that waits for it.
+///
+/// The kernel has done so on whichever hart, unless that coroutine is less urgent.
 pub(crate) fn ring_it(writer: &OwnedFd) {
     assert_eq!(writer.write(&[1]), Ok(1));
     process::settle();
 }
 
-/// Whether the computation is ready, which it is unless it waits in a call. For coroutines that
-/// interrupt it.
+/// Tests whether the computation is ready, which it is unless it waits in a call.
+///
+/// This is for coroutines that interrupt it.
 fn computation_is_ready() -> bool {
     page::process().ready.load(Ordering::Relaxed) >> Priority::DEFAULT.level() & 1 == 1
 }
 
-/// What a coroutine answers [`ask_while_it_waits`]: whether that has asked too early, for the
-/// computation does not wait in a call yet.
+/// Answers [`ask_while_it_waits`], and returns whether that has asked too early.
+///
+/// It has if the computation does not wait in a call yet.
 pub(crate) async fn is_too_early(tells: &OwnedFd) -> bool {
     let is_ready = computation_is_ready();
     let (count, _) = ring::write(tells, alloc::vec![u8::from(is_ready)]).await;
@@ -137,8 +143,10 @@ pub(crate) async fn is_too_early(tells: &OwnedFd) -> bool {
     is_ready
 }
 
-/// Asks a coroutine while its computation waits in a call: who asks [too early](is_too_early) is
-/// told so, and asks again. For another process.
+/// Asks a coroutine while its computation waits in a call.
+///
+/// If it asks [too early](is_too_early), the answer says so, and it asks again. This is for another
+/// process.
 pub(crate) fn ask_while_it_waits(question: u8, asked: &OwnedFd, told: &OwnedFd) {
     for pause in 1..100 {
         corank_user::time::sleep(Duration::from_millis(pause));
@@ -152,8 +160,10 @@ pub(crate) fn ask_while_it_waits(question: u8, asked: &OwnedFd, told: &OwnedFd) 
     panic!("the computation never waited");
 }
 
-/// The kernel completes the read inside the computation's own system call: when that returns, the
-/// urgent one has run.
+/// Tests that a completion interrupts a long computation.
+///
+/// The kernel completes the read inside the computation's own system call. When that call returns,
+/// the urgent coroutine has run.
 fn a_completion_interrupts_a_long_computation() {
     block_on(async {
         let (writer, seen) = on_a_byte(5, || {});
@@ -169,7 +179,9 @@ fn a_completion_interrupts_a_long_computation() {
     });
 }
 
-/// They come all at once, from another process: the kernel keeps those for which the ring has no
+/// Tests that more completions than entries interrupt a long computation.
+///
+/// They come all at once, from another process. The kernel keeps those for which the ring has no
 /// room, and nothing comes later that would bring them.
 fn more_completions_than_entries_interrupt_a_long_computation() {
     const READERS: usize = ring::ENTRIES as usize + 10;
@@ -251,7 +263,9 @@ fn another_thread_interrupts_a_long_computation() {
     });
 }
 
-/// A computation may wake a coroutine by its waker. If that one is more urgent it runs at once.
+/// Tests that a computation may wake a coroutine by its waker.
+///
+/// If that coroutine is more urgent, it runs at once.
 fn its_own_wake_interrupts_a_computation() {
     block_on(async {
         let waker = Arc::new(atomic_waker::AtomicWaker::new());
@@ -293,7 +307,7 @@ fn what_is_ready_already_goes_first() {
 }
 
 fn equal_and_less_urgent_ones_wait() {
-    // On several the kernel serves the less urgent ones in any order.
+    // On several harts the kernel serves the less urgent ones in any order.
     let _one = one_hart();
     runtime::run(level(20), Global::Relaxed, async {
         let log = Log::default();
@@ -323,8 +337,10 @@ fn equal_and_less_urgent_ones_wait() {
     });
 }
 
-/// Coroutines of these levels, each of which computes and in the middle of that rings for the next
-/// one; with `check` in front of and behind the ring.
+/// Returns nested coroutines of these levels, each of which computes and interrupts itself.
+///
+/// In the middle of its computation each writes a byte for the next one, and runs `check` before
+/// and after that.
 fn nest(
     levels: &'static [u8],
     log: Log,
@@ -371,8 +387,10 @@ fn preemption_nests() {
     assert_eq!((stacks().in_use, stacks().most), (0, 3));
 }
 
-/// One coroutine for each stack, one on the thread's own, and one more: that one waits until the
-/// computation on the last stack is over.
+/// Tests that an interrupt stays pending while every stack is in use.
+///
+/// There is one coroutine for each stack, one on the thread's own, and one more. That one waits
+/// until the computation on the last stack is over.
 fn at_the_last_stack_an_interrupt_stays_pending() {
     static LEVELS: [u8; STACK_COUNT + 2] = {
         let mut levels = [0; STACK_COUNT + 2];
@@ -387,7 +405,7 @@ fn at_the_last_stack_an_interrupt_stays_pending() {
     let log = Log::default();
     let inner = log.clone();
     let check = |depth: usize, rung: bool| {
-        // Twice at each depth: before the ring, and behind it.
+        // Twice at each depth, before the byte is written and after it.
         let behind = CHECKS.fetch_add(1, Ordering::Relaxed) > STACK_COUNT;
         assert_eq!(rung, behind && depth < STACK_COUNT, "at depth {depth}");
         assert_eq!(stacks().in_use, depth);
@@ -403,7 +421,8 @@ fn at_the_last_stack_an_interrupt_stays_pending() {
         .map(|l| u32::from(*l) * 10)
         .collect();
     let last = u32::from(LEVELS[STACK_COUNT + 1]) * 10;
-    // The last one runs when the computation of the last but one is over, after that one's poll.
+    // The last coroutine runs when the computation of the last but one is over, after that one's
+    // poll.
     expected.push(u32::from(LEVELS[STACK_COUNT]) * 10 + 1);
     expected.extend([last, last + 1]);
     expected.extend(
@@ -416,8 +435,8 @@ fn at_the_last_stack_an_interrupt_stays_pending() {
     assert_eq!(stacks().most, STACK_COUNT);
 }
 
-// All registers but the pointers (sp, gp, tp) get values of their own, a system call interrupts,
-// and each is looked at again. a0 is what the call returns, so it is looked at last and apart.
+// All registers but the pointers (sp, gp, tp) get values of their own. A system call interrupts,
+// and each register is checked again. a0 is what the call returns, so it is checked last and apart.
 global_asm!(
     ".attribute arch, \"rv64imafdc\"",
     ".section .text.check_registers, \"ax\", @progbits",
@@ -482,10 +501,11 @@ unsafe extern "C" {
     fn usertests_check_registers(descriptor: usize, byte: *const u8) -> usize;
 }
 
-/// Integer and floating-point registers, rounding mode and exceptions; the handler computes with
-/// floating point itself.
+/// Tests integer and floating-point registers, rounding mode and exceptions.
+///
+/// The handler computes with floating point itself.
 fn registers_are_as_they_were() {
-    // On several the interrupt may come behind the instructions in question.
+    // On several harts the interrupt may come behind the instructions in question.
     let _one = one_hart();
     block_on(async {
         for _ in 0..3 {
@@ -507,8 +527,11 @@ fn registers_are_as_they_were() {
     });
 }
 
-/// The computation reads a pipe, which blocks its thread; what it reads is written by a coroutine
-/// of the same thread. That can run beside it, and be less or more urgent than what comes after.
+/// Tests that a computation that waits in a call lets others run.
+///
+/// The computation reads a pipe, which blocks its thread. A coroutine of the same thread writes
+/// what it reads. That coroutine can run beside it, and be less or more urgent than what comes
+/// after.
 fn a_computation_that_waits_in_a_call_lets_others_run() {
     block_on(async {
         let (reader, answer) = pipe();
@@ -520,8 +543,8 @@ fn a_computation_that_waits_in_a_call_lets_others_run() {
                 let (count, data) = ring::read(&question, Vec::with_capacity(1)).await;
                 assert_eq!(count, Ok(1));
                 if data[0] == 0 {
-                    // Elsewhere another hart may still take this read in while it asks, and it
-                    // waits when its question is read.
+                    // On another hart this read may still be taken in while the computation asks.
+                    // The computation then waits when its question is read.
                     assert!(computation_is_ready() || process::harts() > 1);
                 } else if is_too_early(&tells).await {
                     continue;
@@ -542,7 +565,7 @@ fn a_computation_that_waits_in_a_call_lets_others_run() {
             let mut data = [0];
             assert_eq!((reader.read(&mut data), data), (Ok(1), [2]));
             assert_eq!((reader.read(&mut data), data), (Ok(1), [4]));
-            // The last question is its own: on one hart the answer is there before the call that
+            // The last question is its own. On one hart the answer is there before the call that
             // asks has returned.
             assert_eq!(asked.write(&[0]), Ok(1));
             assert_eq!((reader.read(&mut data), data), (Ok(1), [1]));
@@ -552,8 +575,10 @@ fn a_computation_that_waits_in_a_call_lets_others_run() {
     });
 }
 
-/// Interrupts come at clock ticks, wherever the computation is; it is nearly always in the heap,
-/// and so are those who interrupt.
+/// Tests that the heap is never interrupted.
+///
+/// Interrupts come at clock ticks, wherever the computation is. It is nearly always in the heap,
+/// and so are the coroutines that interrupt it.
 fn the_heap_is_never_interrupted() {
     const INTERRUPTS: usize = 20;
     block_on(async {
@@ -587,7 +612,7 @@ fn the_heap_is_never_interrupted() {
     });
 }
 
-/// The interrupt comes while the lock is held, and is taken when it is unlocked.
+/// Tests that an interrupt that comes while a lock is held is taken when the lock is released.
 fn a_locked_mutex_is_never_interrupted() {
     block_on(async {
         let mutex = Arc::new(sync::Mutex::new(0).expect("a mutex"));
@@ -617,7 +642,7 @@ fn outside_the_executor() {
             assert_eq!(corank::current(), None);
         });
         assert_eq!(corank::current(), own);
-        // An executor of its own inside the computation has coroutines that can be preempted, by
+        // An executor of its own inside the computation has coroutines that can be preempted by
         // each other.
         let event = Rc::new(Event::new());
         let set = event.clone();
@@ -642,8 +667,9 @@ fn without_an_executor_it_just_computes() {
     assert_eq!(stacks().most, 0);
 }
 
-/// A more urgent coroutine makes a call while the computation goes on: the kernel hears of it
-/// without the computation's help.
+/// Tests that the kernel learns of a call of a more urgent coroutine while the computation goes on.
+///
+/// This needs no help from the computation.
 fn calls_of_the_more_urgent_are_handed_over() {
     block_on(async {
         let (writer, first) = on_a_byte(5, || {});

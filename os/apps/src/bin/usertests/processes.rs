@@ -1,4 +1,4 @@
-//! fork, exec, wait, exit and kill.
+//! Tests of fork, exec, wait, exit and kill.
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicUsize;
 
@@ -47,12 +47,13 @@ fn fork_copies_memory() {
     assert_eq!((code, value), (2, 1));
 }
 
-/// A child takes fewer frames than the program has pages of code and constants. It and a child of
-/// its own run in them.
+/// Tests that a child takes fewer frames than the program has pages of code and constants.
+///
+/// The child and a child of its own run in these pages.
 fn fork_shares_what_nobody_writes() {
-    /// Where every program begins.
+    /// The address where every program begins.
     const PROGRAM: usize = 0x10000;
-    // Behind code and constants.
+    // It lies behind code and constants.
     static VARIABLE: AtomicUsize = AtomicUsize::new(0);
     let read_only = ((&raw const VARIABLE).addr() - PROGRAM) / PAGE_SIZE;
     let (gate, gatekeeper) = pipe();
@@ -107,7 +108,7 @@ fn exec_replaces_the_program() {
     assert_eq!(code, 0);
 }
 
-/// What `hello` prints when it is run with this argument.
+/// Returns what `hello` prints when it is run with this argument.
 fn greeting(name: &str) -> Vec<u8> {
     let (reader, writer) = pipe();
     let child = process::spawn(|| {
@@ -204,7 +205,9 @@ fn zombies_stay_until_waited_for() {
     assert!(process::wait(child).is_err());
 }
 
-/// Each process has two children down to depth 5, and counts itself and what its children counted.
+/// Tests a tree in which each process has two children down to depth 5.
+///
+/// Each process counts itself and what its children counted.
 fn a_tree_of_processes() {
     fn count(depth: u32) -> i32 {
         if depth == 0 {
@@ -235,7 +238,7 @@ fn orphans_end_by_themselves() {
     .expect("a process");
     drop(writer);
     assert_eq!(process::wait(child).expect("the child").code, 0);
-    // Its parent is gone: now the grandchild may go on.
+    // The grandchild's parent is gone, so the grandchild may go on now.
     gatekeeper.write(&[0]).expect("room");
     let mut bytes = [0; 2];
     assert_eq!(
@@ -245,8 +248,11 @@ fn orphans_end_by_themselves() {
     );
 }
 
-/// Whoever lists processes until none is left must not miss one that is on its way from one parent
-/// to another, or from the running ones to those that have ended.
+/// Tests that a listing of processes never misses one that ends.
+///
+/// A program that lists processes until none is left must not miss a process that moves from one
+/// parent to another. The same holds for one that moves from the running processes to those that
+/// have ended.
 fn a_process_that_ends_is_always_listed() {
     const CHILDREN: usize = 30;
     for _ in 0..30 {
@@ -273,7 +279,7 @@ fn many_children() {
     }
 }
 
-/// Failure is an answer, and everything comes back.
+/// Tests that failure is an answer, and that all memory comes back.
 fn fork_until_memory_is_exhausted() {
     let (gate, gatekeeper) = pipe();
     let mut ballast = Vec::new();
@@ -311,7 +317,7 @@ fn kill_a_process_that_spins() {
     kill_and_wait(child.expect("a process"));
 }
 
-/// In every call that waits.
+/// Tests that a process can be killed in every call that waits.
 fn kill_a_process_that_waits() {
     let waits: [fn(); 9] = [
         || {
@@ -344,7 +350,7 @@ fn kill_a_process_that_waits() {
                 corank_user::time::sleep(core::time::Duration::from_millis(30));
                 0
             });
-            // The parent of the child below dies first.
+            // The parent of the child below ends first.
             let _ = child.and_then(process::wait);
             corank_user::time::sleep(core::time::Duration::from_secs(1000));
         },
@@ -369,7 +375,7 @@ fn kill_a_process_that_waits() {
         })
         .expect("a process");
         assert_eq!(reader.read(&mut [0]), Ok(1));
-        // Once it has nothing left to do but wait, it is the others' turn again.
+        // Once the child only waits, other processes have their turn again.
         support::spin_for_ticks(2);
         kill_and_wait(child);
     }
@@ -381,7 +387,7 @@ fn kill_oneself() {
         0
     });
     assert_eq!(code, -15);
-    // The library's are numbers.
+    // The library's signals are numbers.
     for signal in 1..=31 {
         support::expect_end(-signal, || {
             let _ = process::kill(process::id(), signal as u32);
@@ -389,7 +395,9 @@ fn kill_oneself() {
     }
 }
 
-/// What rCore-Tutorial-v3's programs pass: masks from chapter 8 on, numbers in chapter 7.
+/// Tests the signals that rCore-Tutorial-v3's programs pass.
+///
+/// These are masks from chapter 8 on, and numbers in chapter 7.
 fn signals_are_masks_or_numbers() {
     const INTERRUPT: usize = 1 << 2;
     let masks = [2, 4, 6, 8, 11].map(|signal| (1 << signal, -signal));

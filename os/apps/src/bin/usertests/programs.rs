@@ -1,5 +1,6 @@
-//! Programs that must succeed, and programs that must fail with a known exit code, each run as a
-//! program of its own.
+//! Tests of programs that must succeed, and of programs that must fail with a known exit code.
+//!
+//! Each is run as a program of its own.
 use corank_user::io::OwnedFd;
 use corank_user::process;
 
@@ -11,9 +12,9 @@ tests![
     programs_that_the_kernel_ends,
 ];
 
-/// Runs a program, whose output nobody reads, and expects this exit code.
+/// Runs a program without reading its output, and expects this exit code.
 fn expect(command: &[&str], code: i32) {
-    // Large enough for all that it writes.
+    // The pipe is large enough for all that the program writes.
     let (reader, writer) = pipe();
     let ended = exit_code(|| {
         for number in [1, 2] {
@@ -21,7 +22,7 @@ fn expect(command: &[&str], code: i32) {
             let copy = writer.duplicate().expect("a descriptor");
             assert_eq!(copy.into_number(), number);
         }
-        // It finds no other descriptors open.
+        // The program finds no other descriptors open.
         for number in [reader.number(), writer.number()] {
             drop(OwnedFd::from_number(number));
         }

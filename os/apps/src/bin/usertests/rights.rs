@@ -1,5 +1,6 @@
-//! What a process may do to others and to the machine (see `corank_abi::rights`): one without
-//! rights tries everything on everyone.
+//! Tests of what a process may do to others and to the machine (see `corank_abi::rights`).
+//!
+//! A process without rights tries everything on every process.
 use corank_abi::call::{
     FAILED, FAULT, FAULT_END, FAULT_FRAME, FAULT_HEAP, FAULT_MEMORY, FAULT_SILENCE, FOREGROUND,
     HARTS_LIMIT, RESTRICT, SETTLE,
@@ -29,12 +30,12 @@ tests![
 ];
 
 const FIRST: Pid = 1;
-/// Level 63 alone.
+/// A grant of level 63 alone.
 const LEAST: u64 = 1 << 63;
-/// Longer than any test.
+/// A time longer than any test.
 const FOR_EVER: core::time::Duration = core::time::Duration::from_secs(1000);
 
-/// A process that does nothing.
+/// Starts a process that does nothing.
 fn idle() -> Pid {
     process::spawn(|| {
         time::sleep(FOR_EVER);
@@ -52,9 +53,10 @@ fn without_rights(deed: impl FnOnce() -> i32) -> i32 {
     })
 }
 
-/// How many of the ways there are to end `victim`, or all of its group, the kernel lets go through;
-/// and whether it is alive. Those that would switch the machine off are tried only if none has gone
-/// through.
+/// Counts the ways to end `victim`, or all of its group, that the kernel lets through.
+///
+/// The count also includes whether `victim` is dead. Callers try the ways that would switch the
+/// machine off only if no other way has gone through.
 fn ways_to_end(victim: Pid, group: Pid) -> i32 {
     let victims = [victim, group.wrapping_neg()];
     let mut ways = 0;
@@ -63,17 +65,17 @@ fn ways_to_end(victim: Pid, group: Pid) -> i32 {
             ways += i32::from(call(KILL_CALL, [target, signal, 0]) != FAILED);
         }
     }
-    // Into a group of its own, to end that.
+    // Into this process's group, and into one of its own, either of which could be ended then.
     ways += i32::from(process::set_group(victim, process::id()).is_ok());
     ways += i32::from(process::set_group(victim, 0).is_ok());
     ways += i32::from(process::kill(victim, 0).is_err());
     ways
 }
 
-/// `kill`, by its number: `KILL` is a signal here.
+/// The number of the call `kill`, because `KILL` is a signal here.
 const KILL_CALL: usize = corank_abi::call::KILL;
 
-/// What concerns the machine as a whole.
+/// Counts the calls about the machine as a whole that the kernel lets through.
 fn ways_to_rule() -> i32 {
     let calls = [
         (HARTS_LIMIT, [1, 0, 0]),
@@ -88,7 +90,9 @@ fn ways_to_rule() -> i32 {
     calls.into_iter().filter(|call| !refused(*call)).count() as i32
 }
 
-/// The attack that switched the machine off: a process that has lost its levels ends the first one.
+/// Tests the attack that switched the machine off.
+///
+/// A process that has lost its levels ends the first one.
 fn without_all_levels_there_is_no_right_over_the_machine() {
     let victim = idle();
     let ways = exit_code(|| {
@@ -172,7 +176,9 @@ fn with_the_right_all_are_in_reach() {
     assert_eq!(process::wait(sibling), Ok(Exited { pid, code }));
 }
 
-/// Makes a chain of so many processes below this one, the last of which says its number and waits.
+/// Makes a chain of `length` processes below this one, and returns how its first one ended.
+///
+/// The last process says its number and waits.
 fn chain(length: usize, say: &Pipe) -> i32 {
     if length == 0 {
         let number = process::id().to_le_bytes();
@@ -190,7 +196,7 @@ fn number_of(say: &Pipe) -> Pid {
 }
 
 fn descendants_are_in_reach() {
-    // The kernel looks back in one piece of work, and in more.
+    // The kernel checks the short chain in one piece of work, and the long one in more.
     for length in [10, 150] {
         let code = without_rights(|| {
             let say = Pipe::new().expect("a pipe");
@@ -198,7 +204,7 @@ fn descendants_are_in_reach() {
             let last = number_of(&say);
             process::set_group(last, last).expect("a descendant");
             process::kill(last, 15).expect("a descendant");
-            // Each passes on how its child ended.
+            // Each process passes on how its child ended.
             process::wait(child).expect("the child").code
         });
         assert_eq!(code, -15);
@@ -228,7 +234,7 @@ fn orphans_descend_from_the_first_process_alone() {
 fn a_group_belongs_to_the_parent_of_its_first_member() {
     let code = without_rights(|| {
         let say = Pipe::new().expect("a pipe");
-        // Whether the parent puts it there, or it does that itself.
+        // The leader is put there by its parent, or does it itself.
         let leader = process::spawn(|| {
             process::set_group(0, 0).expect("itself");
             chain(3, &say)
@@ -281,8 +287,10 @@ fn a_member_may_leave_a_group_and_ends_none() {
     assert_eq!(code, -(KILL as i32));
 }
 
-/// Else it could say that the console belongs to that, and Ctrl-C would end its siblings, or its
-/// parent.
+/// Tests that a process joins no group by itself.
+///
+/// Otherwise it could say that the console belongs to that group, and Ctrl-C would end its siblings
+/// or its parent.
 fn a_process_joins_no_group_by_itself() {
     let sibling = idle();
     process::set_group(sibling, sibling).expect("a child");
@@ -305,7 +313,9 @@ fn an_empty_group_gets_no_console() {
     assert_eq!(code, 0);
 }
 
-/// A process puts itself into a group that has the number of another's: ends of either don't reach
+/// Tests that groups of one number are apart.
+///
+/// A process puts itself into a group that has the number of another's. Ends of either don't reach
 /// the other.
 fn groups_of_one_number_are_apart() {
     let victim = idle();

@@ -1,5 +1,6 @@
-//! Asynchronous system calls: the rings by hand, with entries that are wrong. `asynchronous.rs` has
-//! the library's side.
+//! Tests of asynchronous system calls with the rings handled directly, and with wrong entries.
+//!
+//! `asynchronous.rs` has the library's side.
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
@@ -55,7 +56,7 @@ impl Rings {
         Self::try_new(entries).expect("the kernel has memory for them")
     }
 
-    /// `None` if the kernel has no memory for them.
+    /// Sets the rings up, or returns `None` if the kernel has no memory for them.
     pub(crate) fn try_new(entries: u32) -> Option<Self> {
         let address = call(RING_SETUP, [entries as usize, 0, 0]);
         if address == FAILED {
@@ -79,7 +80,7 @@ impl Rings {
             .store(tail.wrapping_add(1), Ordering::Release);
     }
 
-    /// How many submissions the kernel has taken, modulo 2^32.
+    /// Returns how many submissions the kernel has taken, modulo 2^32.
     pub(crate) fn taken(&self) -> u32 {
         self.header.submission_head.load(Ordering::Relaxed)
     }
@@ -153,7 +154,7 @@ fn a_call_completes() {
     assert_eq!(rings.enter(0), 0);
 }
 
-/// Also those that make sense for a thread only.
+/// Tests calls that don't exist, and those that make sense for a thread only.
 fn calls_that_dont_exist() {
     let rings = Rings::new(16);
     let numbers = [
@@ -287,7 +288,7 @@ fn completions_are_kept_while_the_ring_is_full() {
             rings.submit(submission(round * 4 + key, GETPID, [0; 3], 0));
         }
         rings.enter(0);
-        // It says so.
+        // The kernel says how many it keeps.
         assert_eq!(kept(), round * 4);
     }
     let mut next = 0;
@@ -302,7 +303,7 @@ fn completions_are_kept_while_the_ring_is_full() {
     assert_eq!(kept(), 0);
 }
 
-/// Counters that can't be are refused, and harm nobody.
+/// Tests that counters that can't be right are refused, and do no harm.
 fn indices_out_of_range() {
     let rings = Rings::new(4);
     for tail in [5, 1 << 31, u32::MAX] {
@@ -315,7 +316,7 @@ fn indices_out_of_range() {
         rings.enter(0);
     }
     rings.header.completion_head.store(0, Ordering::Release);
-    // The kernel keeps its own account of these.
+    // The kernel keeps its own account of these counters.
     rings.header.submission_head.store(17, Ordering::Release);
     rings.header.completion_tail.store(99, Ordering::Release);
     rings.header.entries.store(u32::MAX, Ordering::Release);
@@ -364,7 +365,7 @@ fn a_deadline_ends_the_wait() {
     }
 }
 
-/// A ring of four can't have five completions: so four are enough.
+/// Tests that four completions are enough, because a ring of four can't have five.
 fn waiting_for_more_than_there_is() {
     let rings = Rings::new(4);
     for key in 0..4 {
@@ -388,7 +389,7 @@ fn submit_endless_calls(rings: &Rings) {
         LINK,
     ));
     rings.submit(submission(4, GETPID, [0; 3], 0));
-    // Open, but nobody reads.
+    // The pipe's read end stays open, but nothing reads from it.
     let _ = reader.into_number();
     rings.submit(submission(5, SLEEP, [1_000_000, 0, 0], 0));
     let semaphore = call(SEMAPHORE_CREATE, [0; 3]) as usize;
@@ -396,6 +397,8 @@ fn submit_endless_calls(rings: &Rings) {
     assert_eq!(rings.enter(1), 1, "one of them is done at once");
 }
 
+/// Tests an exit with calls pending.
+///
 /// The runner counts the frames.
 fn exit_with_calls_pending() {
     let code = exit_code(|| {
@@ -442,7 +445,7 @@ fn cancel(key: u64) -> isize {
     call(RING_CANCEL, [key as usize, 0, 0])
 }
 
-/// Asks the kernel to fill a buffer that stays until the process ends.
+/// Returns a read into a buffer that stays until the process ends.
 fn read_of(key: u64, file: &OwnedFd, length: usize, flags: u8) -> Submission {
     let buffer = Vec::leak(alloc::vec![0_u8; length]);
     let address = buffer.as_mut_ptr().expose_provenance();
@@ -463,14 +466,17 @@ fn cancelling_by_key() {
     rings.submit(read_of(7, &reader, 2, 0));
     rings.enter(0);
     writer.write(b"ab").expect("room");
-    // Its coroutine may have run since or not: the call has two bytes, and is done in both cases.
+    // The call's coroutine may have run since or not. The call has two bytes, and is done in both
+    // cases.
     assert_ne!(cancel(7), RING_CANCELLED);
     assert_eq!(rings.enter(1), 1);
     assert_eq!(rings.completions(), [(7, 2)]);
     assert_eq!(cancel(7), FAILED);
 }
 
-/// What is linked behind a cancelled call goes on; a call that waits behind another is taken out.
+/// Tests that what is linked behind a cancelled call goes on.
+///
+/// A call that waits behind another is taken out.
 fn cancelling_what_is_linked() {
     let rings = Rings::new(8);
     let (reader, _writer) = pipe();
@@ -504,7 +510,7 @@ fn keys_are_found_among_many() {
     const COUNT: u64 = 1000;
     let rings = Rings::new(64);
     let (reader, _writer) = pipe();
-    // Small numbers, and numbers that differ in their upper bits alone.
+    // The keys are small numbers, and numbers that differ in their upper bits alone.
     let key = |number: u64| {
         if number.is_multiple_of(2) {
             number
@@ -519,7 +525,7 @@ fn keys_are_found_among_many() {
         }
     }
     rings.enter(0);
-    // 387 and 1000 have no common factor: every number once.
+    // 387 and 1000 have no common factor, so every number comes up once.
     for number in (0..COUNT).map(|turn| turn * 387 % COUNT) {
         assert_eq!(cancel(key(number)), RING_CANCELLED, "call {number}");
         assert_eq!(cancel(key(number)), FAILED, "call {number}");
@@ -531,8 +537,9 @@ fn cancelling_without_rings_fails() {
     assert_eq!(call(RING_REPRIORITIZE, [0, 0, 0]), FAILED);
 }
 
-/// Two reads get their bytes in one kernel entry, the less urgent one first. Returns in which order
-/// they complete.
+/// Gives two reads their bytes in one kernel entry, the less urgent one first.
+///
+/// Returns the order in which they complete.
 fn order_of_completion(rings: &Rings, change: impl FnOnce()) -> [u64; 2] {
     let _alone = one_hart();
     let (first, second) = (pipe(), pipe());
@@ -593,7 +600,7 @@ fn a_linked_call_follows_its_new_level() {
         gate.1.write(b"x").expect("room");
         assert_eq!(rings.enter(1), 1);
         assert_eq!(rings.completions(), [(9, 1)]);
-        // The linked read has its turn to find its pipe empty before there is something in it.
+        // The linked read has its turn to find its pipe empty before bytes are written to it.
         rings.enter(0);
         for (_, writer) in [&second, &first] {
             let byte = c"x".as_ptr().expose_provenance();

@@ -1,5 +1,6 @@
-//! Kernel threads as the second model of serving calls: everything that can wait works as it does
-//! with coroutines.
+//! Tests of kernel threads as the second model of serving calls.
+//!
+//! Everything that can wait works as it does with coroutines.
 use alloc::vec::Vec;
 
 use corank_abi::call::*;
@@ -58,7 +59,7 @@ fn the_model_is_inherited() {
     assert_eq!(code, BY_THREAD as i32);
 }
 
-/// The tests of a group, each in a process that kernel threads serve, but those of these names.
+/// Runs the tests of a group except `but`, each in a process that kernel threads serve.
 fn all_by_threads(tests: &[Test], but: &[&str]) {
     for test in tests.iter().filter(|test| !but.contains(&test.name)) {
         let before = frames_free();
@@ -82,7 +83,7 @@ macro_rules! by_threads {
 }
 
 by_threads! {
-    // It counts frames, of which the thread's own stack takes some.
+    // The excluded test counts frames, of which the thread's own stack takes some.
     pipes_by_threads: pipes but &["unread_bytes_are_given_back"];
     threads_by_threads: threads but &[];
     synchronisation_by_threads: synchronisation but &[];
@@ -91,20 +92,20 @@ by_threads! {
     asynchronous_by_threads: asynchronous but &["more_calls_than_the_kernel_takes"];
     calls_by_threads: calls but &[];
     batches_by_threads: batches but &[];
-    // These tell the two models apart.
+    // The excluded tests tell the two models apart.
     parked_by_threads: parked but &["a_thousand_reads_take_no_coroutine", "a_read_follows_its_new_level"];
     cancel_by_threads: cancel but &[];
     coroutines_by_threads: coroutines but &[];
     urgency_by_threads: urgency but &[];
     inheritance_by_threads: inheritance but &[];
-    // The program that a child runs there has its output refused for want of a stack, and ends well
-    // all the same.
+    // The child's program there has its output refused for want of a stack, and still ends well.
     injected_by_threads: injected but &["each_call_says_that_memory_fails"];
     files_by_threads: files but &[];
     file_coroutines_by_threads: file_coroutines but &[];
     network_by_threads: network but &[];
-    // The first two tell the two models apart; the level of a read that a kernel thread serves
-    // reaches the socket when it goes on. Two harts may serve two reads in either order.
+    // The first two tests tell the two models apart. The level of a read that a kernel thread
+    // serves reaches the socket when the read goes on. Two harts may serve two reads in either
+    // order.
     connections_by_threads: connections but &[
         "reads_that_wait_take_no_coroutine",
         "a_level_reaches_the_socket",
@@ -112,13 +113,15 @@ by_threads! {
     ];
 }
 
-/// Stacks of the kernel in use.
+/// Returns how many stacks of the kernel are in use.
 fn stacks() -> u64 {
     settled(information::system).expect("it is there").stacks
 }
 
-/// A call that waits has a stack; one that is done at once has none; a thread keeps its own until
-/// it ends.
+/// Tests that stacks are counted.
+///
+/// A call that waits has a stack, and one that is done at once has none. A thread keeps its own
+/// until it ends.
 fn stacks_are_counted() {
     let before = stacks();
     let (reader, writer) = pipe();
@@ -146,7 +149,9 @@ fn stacks_are_counted() {
     assert_eq!(stacks(), before + 1, "the same for the next call");
 }
 
-/// More calls than there can be stacks: what finds none fails, and nothing else happens.
+/// Tests more calls than there can be stacks.
+///
+/// A call that finds no stack fails, and nothing else happens.
 fn stacks_run_out() {
     const CALLS: u64 = 12_000;
     const KEPT_FREE: usize = 1000;

@@ -1,9 +1,10 @@
-//! Peers that fall silent: from one segment on, nothing arrives any more of a connection
-//! ([`FAULT_SILENCE`]). Whatever the kernel keeps for such a peer, it keeps for a bounded time, and
-//! whoever waits for one hears of it.
+//! Tests of peers that fall silent.
 //!
-//! Each limit is shortened to [`LIMIT`]; that it has come is waited for, and no test expects it by
-//! a certain time. [`PATIENCE`] only ends a test whose limit never comes.
+//! From one segment on, nothing of a connection arrives any more ([`FAULT_SILENCE`]). Whatever the
+//! kernel keeps for such a peer, it keeps for a bounded time, and a waiter learns of it.
+//!
+//! Each limit is shortened to [`LIMIT`]. The tests wait until it has come, and no test expects it
+//! by a certain time. [`PATIENCE`] only ends a test if its limit never comes.
 use alloc::vec::Vec;
 use core::pin::pin;
 use core::time::Duration;
@@ -32,20 +33,20 @@ tests![
 ];
 
 const LIMIT: Duration = Duration::from_millis(100);
-/// Shorter than every limit of the kernel's own.
+/// A time shorter than every limit of the kernel's own.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Connections with a port, of which nothing arrives any more until this is dropped.
+/// A fault by which nothing of a port's connections arrives any more until this is dropped.
 struct Silence;
 
 impl Silence {
-    /// The first segment that is lost is the one with this number, counted from 1.
+    /// Begins with the loss of the segment with this number, counted from 1.
     fn from(segment: usize, port: u16) -> Self {
         assert_eq!(call(FAULT, [FAULT_SILENCE, segment, port.into()]), 0);
         Self
     }
 
-    /// From now on.
+    /// Begins now.
     fn now(stream: &TcpStream) -> Self {
         let status = net::status_of(***stream).expect("a socket");
         Self::from(1, status.local_port as u16)
@@ -54,12 +55,12 @@ impl Silence {
 
 impl Drop for Silence {
     fn drop(&mut self) {
-        // It has begun.
+        // The silence has begun.
         assert_eq!(call(FAULT, [FAULT_SILENCE, 0, 0]), 0);
     }
 }
 
-/// Waits until something is so, in turns of a clock tick or more.
+/// Waits until `is_so` returns true, in turns of a clock tick or more.
 fn until(what: &str, is_so: impl Fn() -> bool) {
     for _ in 0..PATIENCE.as_millis() {
         if is_so() {
@@ -70,7 +71,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     panic!("{what}: it never comes");
 }
 
-/// What a call says for which there is a limit.
+/// Returns what a call says for which there is a limit.
 async fn within_limits<T>(call: impl Future<Output = T>) -> T {
     let said = timeout(PATIENCE, call).await;
     said.expect("its limit never comes")
@@ -84,7 +85,7 @@ async fn write(stream: &TcpStream, length: usize) -> Result<usize, Error> {
     within_limits(stream.write(alloc::vec![7; length])).await.0
 }
 
-/// Whether a limit that began after `start` may have come.
+/// Returns whether a limit that began after `start` may have come.
 fn limit_has_come(start: u64) -> bool {
     time::nanoseconds() - start >= LIMIT.as_nanos() as u64
 }
@@ -95,7 +96,7 @@ fn nothing_is_kept_of_who_falls_silent() {
         block_on(unanswered());
         orphan();
     };
-    // Tables get as large as they will.
+    // The tables get as large as they will.
     all();
     let before = without_sockets();
     all();
@@ -104,7 +105,7 @@ fn nothing_is_kept_of_who_falls_silent() {
     assert_eq!(after.coroutines, before.coroutines);
 }
 
-/// A client that begins a handshake and is gone.
+/// Runs a client that begins a handshake and is gone.
 async fn half_open() {
     let listener = TcpListener::with_backlog(0, 1).expect("a port is free");
     listener.set_handshake_limit(LIMIT).expect("a listener");
@@ -123,7 +124,7 @@ async fn half_open() {
     assert!(limit_has_come(start));
     until("the end of both sockets", || sockets() == before);
     drop(silence);
-    // Its place is free again.
+    // The client's place is free again.
     let client = within_limits(TcpStream::connect(at(port))).await;
     let server = listener.accept().await.expect("it has knocked");
     client.expect("there is room").reset();
@@ -158,20 +159,20 @@ fn a_server_that_does_not_answer() {
         .reset();
 }
 
-/// Bytes that are sent and not answered.
+/// Sends bytes that are not answered.
 async fn unanswered() {
     let (here, there) = pair();
     here.set_answer_limit(Some(LIMIT)).expect("a connection");
     let start = time::nanoseconds();
     let silence = Silence::now(&here);
-    // The kernel takes it, and learns later that nobody is there.
+    // The kernel takes the bytes, and learns later that there is no peer.
     assert_eq!(write(&here, 3).await, Ok(3));
     assert_eq!(code(read(&here).await), TIMED_OUT);
     assert!(limit_has_come(start));
     assert_eq!(code(write(&here, 1).await), TIMED_OUT);
     assert_eq!(code(here.shutdown()), TIMED_OUT);
-    // The other side has heard nothing of it. It learns that there is no such connection as soon as
-    // it says something.
+    // The other side has received nothing about it. It learns that there is no such connection as
+    // soon as it sends something.
     drop(silence);
     assert_eq!(write(&there, 1).await, Ok(1));
     assert_eq!(code(read(&there).await), RESET);
@@ -182,7 +183,7 @@ fn bytes_that_are_not_answered() {
 }
 
 fn a_write_that_waits_for_an_answer() {
-    // More than the two sides have room for.
+    // More data than the two sides have room for.
     const LENGTH: usize = 64 << 10;
     block_on(async {
         let (here, there) = pair();
@@ -208,7 +209,7 @@ fn an_end_that_is_not_answered() {
     });
 }
 
-/// With nothing under way, silence means nothing.
+/// Tests that silence means nothing if nothing is under way.
 fn nothing_to_answer() {
     block_on(async {
         let (here, there) = pair();
@@ -218,7 +219,7 @@ fn nothing_to_answer() {
         calls::sleep_async(3 * LIMIT.as_millis() as usize)
             .await
             .expect("memory");
-        // From here on this may take longer than the limit.
+        // From here on the exchange may take longer than the limit.
         for stream in [&here, &there] {
             stream.set_answer_limit(None).expect("a connection");
         }
@@ -227,7 +228,7 @@ fn nothing_to_answer() {
     });
 }
 
-/// A connection that its program has closed, and whose other side is gone.
+/// Tests an orphan, which its program has closed and which has lost its other side.
 fn orphan() {
     let (here, there) = pair();
     here.set_orphan_limit(LIMIT).expect("a connection");
@@ -249,7 +250,9 @@ fn closed_and_not_answered() {
     orphan();
 }
 
-/// The other side is there, and takes the end; it never ends its own direction.
+/// Tests a connection that one side alone closes.
+///
+/// The other side is there, and takes the end. It never ends its own direction.
 fn closed_by_one_side_alone() {
     let (here, there) = pair();
     here.set_orphan_limit(LIMIT).expect("a connection");

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Items that the tests share.
 use alloc::vec::Vec;
 use corank_user::information::{self, ProcessRecord, SystemStatus};
 use corank_user::io::{OwnedFd, Pipe};
@@ -6,20 +6,21 @@ use corank_user::process::{self, Pid};
 use corank_user::{calls, net, page, raw, ring, thread};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// One test.
+/// A test.
 pub(crate) struct Test {
     pub(crate) name: &'static str,
-    /// Panics if the test fails.
+    /// Function that panics if the test fails.
     pub(crate) run: fn(),
 }
 
 impl Test {
-    /// Runs it, and looks whether this process has asynchronous calls left that the test has not
-    /// said it would [leave](leave_calls).
+    /// Runs the test, and checks that this process has no asynchronous calls left.
+    ///
+    /// Calls that the test has said it would [leave](leave_calls) are allowed.
     pub(crate) fn run_whole(&self) {
         (self.run)();
         let left = [&UNDER_WAY, &NOT_OVER].map(|left| left.load(Ordering::Relaxed));
-        // What the test has closed ends calls that waited for it, when the kernel's coroutines have
+        // Calls that waited for what the test has closed end when the kernel's coroutines have
         // their turn.
         let mut under_way = settled(calls_under_way);
         for _ in 0..TURNS {
@@ -37,32 +38,33 @@ impl Test {
     }
 }
 
-/// What the kernel knows of a process that is there.
+/// Returns the kernel's record of an existing process.
 pub(crate) fn record(pid: Pid) -> ProcessRecord {
     let processes = information::processes().expect("a list");
     let found = processes.iter().find(|record| record.pid == pid as u64);
     *found.expect("it is there")
 }
 
-/// Asynchronous calls of this process that the kernel has taken and not completed.
+/// Returns how many asynchronous calls of this process the kernel has taken and not completed.
 pub(crate) fn calls_under_way() -> usize {
     record(process::id()).calls as usize
 }
 
-/// So often calls that have something to end for have their turn.
+/// Number of turns that calls with a reason to end get.
 const TURNS: usize = 100;
 
 static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
 static NOT_OVER: AtomicUsize = AtomicUsize::new(0);
 
-/// A test leaves so many calls under way, which its process's end cancels, and has leaked the
-/// futures of so many.
+/// Declares how many calls a test leaves under way, and how many futures it has leaked.
+///
+/// The end of the test's process cancels the calls under way.
 pub(crate) fn leave_calls(under_way: usize, leaked: usize) {
     UNDER_WAY.store(under_way, Ordering::Relaxed);
     NOT_OVER.store(leaked, Ordering::Relaxed);
 }
 
-/// A list of tests from the names of their functions.
+/// Makes a list of tests from the names of their functions.
 macro_rules! tests {
     ($($name:ident),* $(,)?) => {
         pub(crate) const TESTS: &[$crate::support::Test] =
@@ -71,14 +73,15 @@ macro_rules! tests {
 }
 pub(crate) use tests;
 
-/// Exit code of a process that touched or passed an address that isn't its own (as in
-/// rCore-Tutorial-v3).
+/// Exit code of a process that touched or passed an address that isn't its own.
+///
+/// The code is the same in rCore-Tutorial-v3.
 pub(crate) const BAD_ADDRESS: i32 = -11;
-/// Exit code of a process that executed an instruction that it may not.
+/// Exit code of a process that executed an instruction that it may not execute.
 pub(crate) const BAD_INSTRUCTION: i32 = -4;
-/// Exit code of a process that met any other exception, or gave up by signal 6.
+/// Exit code of a process that met any other exception, or that ended itself by signal 6.
 pub(crate) const ABORTED: i32 = -6;
-/// Signal number and, negative, exit code of a process that was killed.
+/// Signal number and, negated, exit code of a process that was killed.
 pub(crate) const KILL: u32 = 9;
 
 /// An address that no program has mapped.
@@ -86,8 +89,9 @@ pub(crate) const UNMAPPED: usize = 0x0e_0000_0000;
 /// An address in the kernel's half of the address space.
 pub(crate) const KERNEL: usize = 0xffff_ffff_ffff_f000;
 
-/// A system call that can't harm this process's memory: numbers, or pointers that the kernel
-/// refuses or may write through.
+/// Makes a system call that can't harm this process's memory.
+///
+/// Its arguments are numbers, or pointers that the kernel refuses or may write through.
 pub(crate) fn call(number: usize, arguments: [usize; 3]) -> isize {
     // SAFETY: the tests pass pointers to memory of their own that holds plain bytes, or pointers
     // that the kernel refuses.
@@ -109,24 +113,26 @@ pub(crate) fn expect_end(code: i32, deed: impl FnOnce()) {
     assert_eq!(ended, code);
 }
 
-/// Kills a process and expects that it ends by that.
+/// Kills a process and expects that this ends it.
 pub(crate) fn kill_and_wait(pid: Pid) {
     process::kill(pid, KILL).expect("the process is there");
     assert_eq!(process::wait(pid).expect("the child").code, -(KILL as i32));
 }
 
-/// The ends of a new pipe.
+/// Returns the ends of a new pipe.
 pub(crate) fn pipe() -> (OwnedFd, OwnedFd) {
     let Pipe { reader, writer } = Pipe::new().expect("a pipe");
     (reader, writer)
 }
 
-/// One hart alone runs everything until this is dropped: what competes then competes for one hart.
+/// A limit by which one hart runs everything until this is dropped.
+///
+/// All competing work then competes for one hart.
 pub(crate) struct OneHart {
     before: usize,
 }
 
-/// See [`OneHart`].
+/// Limits the system to one hart; see [`OneHart`].
 pub(crate) fn one_hart() -> OneHart {
     let before = process::limit_harts(1).expect("all levels are granted");
     OneHart { before }
@@ -138,18 +144,21 @@ impl Drop for OneHart {
     }
 }
 
-/// All harts but one are busy with something of this level until this is dropped: so what is less
-/// urgent competes for one hart, and the order among all harts shows.
+/// Processes of one level that keep all harts but one busy until this is dropped.
+///
+/// Less urgent work then competes for one hart, and the order among all harts shows.
 pub(crate) struct Busy {
     spinners: Vec<Pid>,
 }
 
-/// See [`Busy`]. This process is less urgent than `level`.
+/// Keeps all harts but one busy at `level`; see [`Busy`].
+///
+/// This process is less urgent than `level`.
 pub(crate) fn busy_elsewhere(level: u8) -> Busy {
     let (begun, begins) = pipe();
     let spin = || {
         claim(1 << level);
-        // The kernel looks when a process gives way.
+        // The kernel checks when a process yields.
         thread::yield_now();
         begins.write(&[0]).expect("room");
         loop {
@@ -171,21 +180,25 @@ impl Drop for Busy {
     }
 }
 
-/// What `look` sees when nothing is on its way out any more: when a parent hears of a child's end,
-/// the last of the child may still be, on another hart.
+/// Returns what `look` sees when nothing is leaving the kernel any more.
+///
+/// When a parent learns of a child's end, the last of the child may still be leaving, on another
+/// hart.
 pub(crate) fn settled<T>(look: impl FnOnce() -> T) -> T {
     process::settle();
     look()
 }
 
-/// How many frames are free; see [`settled`].
+/// Returns how many frames are free; see [`settled`].
 pub(crate) fn frames_free() -> usize {
     settled(process::frames_free)
 }
 
-/// The kernel's numbers for a test that compares its heap to the byte. What earlier tests have left
-/// for a while on purpose is gone then: a connection that is over keeps its buffers while it waits
-/// for old frames to die out (10 s), and would go in the middle of the test.
+/// Returns the kernel's numbers for a test that compares its heap to the byte.
+///
+/// What earlier tests have left for a while on purpose is gone then. A connection that is over
+/// keeps its buffers while it waits for old frames to die out (10 s). It would go in the middle of
+/// the test.
 pub(crate) fn without_sockets() -> SystemStatus {
     while net::status().sockets > 0 {
         calls::sleep(1).expect("a call that works");
@@ -200,14 +213,16 @@ pub(crate) fn claim(levels: u64) {
     page.ready.store(levels, Ordering::Release);
 }
 
-/// Takes back what [`claim`] has said, or the parent's: a child begins with a copy of that. For a
-/// process without an executor.
+/// Takes back what [`claim`] has said, or the parent's claim, of which a child begins with a copy.
+///
+/// This is for a process without an executor.
 pub(crate) fn claim_nothing() {
     claim(0);
     page::process().executors.store(0, Ordering::Relaxed);
 }
 
-/// Makes this process say that a timer of a coroutine at this level is due then, in nanoseconds.
+/// Makes this process say that a timer of a coroutine at this level is due at `due`, in
+/// nanoseconds.
 pub(crate) fn claim_timer(level: usize, due: u64) {
     let deadlines = &page::process().deadlines;
     deadlines.bounds[level].store(due, Ordering::Relaxed);
@@ -219,14 +234,14 @@ pub(crate) fn claim_no_timers() {
     page::process().deadlines.levels.store(0, Ordering::Relaxed);
 }
 
-/// From here on this process is at this level.
+/// Puts this process at this level from now on.
 pub(crate) fn be_at(level: u8) {
     claim(1 << level);
-    // The kernel looks when a process gives way.
+    // The kernel checks when a process yields.
     thread::yield_now();
 }
 
-/// Runs `work` in a process of its own at this level: when this returns, it has begun.
+/// Runs `work` in a process of its own at this level, and returns when it has begun.
 pub(crate) fn at_level(level: u8, work: impl FnOnce()) -> Pid {
     let (begun, begins) = pipe();
     let pid = process::spawn(|| {

@@ -1,4 +1,4 @@
-//! The kernel's semaphores, mutexes and condition variables.
+//! Tests of the kernel's semaphores, mutexes and condition variables.
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -31,7 +31,7 @@ tests![
 ];
 
 fn a_semaphore_counts() {
-    // On several harts it may well be that no two are inside at once.
+    // On several harts there may never be two inside at once.
     let _alone = one_hart();
     let semaphore = Arc::new(Semaphore::new(2).expect("a semaphore"));
     let inside = Arc::new(AtomicUsize::new(0));
@@ -82,8 +82,8 @@ fn a_semaphore_serves_in_order() {
             while started.load(Ordering::SeqCst) <= number {
                 thread::yield_now();
             }
-            // One more turn for everybody: the thread is in the semaphore's line now, whoever was
-            // interrupted where.
+            // Every thread has one more turn. The thread is in the semaphore's queue now, wherever
+            // any thread was interrupted.
             crate::support::spin_for_ticks(2);
             thread.expect("a thread")
         })
@@ -155,7 +155,7 @@ fn a_condition_wakes_one() {
     );
 }
 
-/// Producers and consumers over a queue of four places.
+/// Tests producers and consumers over a queue of four places.
 fn a_bounded_queue() {
     struct Queue {
         items: Mutex<VecDeque<usize>>,
@@ -237,8 +237,9 @@ fn a_thousand_semaphores() {
     }
 }
 
-/// In a child, a new mutex does not get the number of an inherited one, which is locked: that would
-/// be locked a second time under the name of the new one.
+/// Tests that a new mutex in a child does not get the number of an inherited one, which is locked.
+///
+/// Otherwise the inherited one would be locked a second time under the name of the new one.
 fn a_child_has_none_of_its_parents_mutexes() {
     let inherited = Mutex::new(1).expect("a mutex");
     let guard = inherited.lock();
@@ -267,6 +268,8 @@ fn a_child_has_none_of_its_parents_mutexes() {
 /// Exit code of a program that has panicked.
 const PANICKED: i32 = 101;
 
+/// Tests that numbers begin anew with a program.
+///
 /// Programs of rCore-Tutorial-v3 know their mutexes by their numbers.
 fn numbers_begin_anew_with_a_program() {
     for create in [MUTEX_CREATE, SEMAPHORE_CREATE, CONDVAR_CREATE] {
@@ -286,6 +289,8 @@ fn the_first_number_is_zero() {
     }
 }
 
+/// Tests that a guard that waits lets interrupts through.
+///
 /// A thread's guard masks interrupts. Given to an asynchronous wait, which comes back with another
 /// guard, it masks them no longer.
 fn a_guard_that_waits_lets_interrupts_through() {

@@ -1,5 +1,6 @@
-//! Tables of the kernel that have more entries than one segment has: nothing in them moves when
-//! they grow.
+//! Tests of tables of the kernel that have more entries than one segment has.
+//!
+//! Nothing in them moves when they grow.
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
@@ -23,13 +24,13 @@ tests![
     children_that_have_ended_are_found_among_others,
 ];
 
-/// More than three segments have room for.
+/// More entries than three segments have room for.
 const MANY: usize = 1600;
 
 fn descriptors_are_told_apart_and_inherited() {
     let pipes: Vec<_> = (0..8).map(|_| pipe()).collect();
     let first = call(DUP, [0; 3]) as usize;
-    // Each stands for one of the pipes.
+    // Each number stands for one of the pipes.
     for number in 0..MANY {
         let writer = pipes[number % 8].1.number();
         assert_eq!(call(DUP, [writer, 0, 0]), (first + 1 + number) as isize);
@@ -54,7 +55,7 @@ fn descriptors_are_told_apart_and_inherited() {
     (0..MANY).for_each(check);
     let code = exit_code(|| {
         (0..MANY).for_each(check);
-        // The lowest that are free.
+        // These are the lowest free numbers.
         for descriptor in closed {
             assert_eq!(call(DUP, [0; 3]), descriptor as isize);
         }
@@ -93,10 +94,10 @@ fn semaphores_are_told_apart() {
     }
 }
 
-/// Waiters leave the line at its ends and in its middle, before a permit came and with one.
+/// Tests the order of permits while waiters leave the queue at its ends and in its middle.
 fn permits_come_in_order_to_those_that_still_wait() {
     const COUNT: u64 = 1500;
-    // Several would serve them at once.
+    // Several harts would serve them at once.
     let _one = one_hart();
     let rings = Rings::new(2048);
     let semaphore = call(SEMAPHORE_CREATE, [0; 3]) as usize;
@@ -112,7 +113,7 @@ fn permits_come_in_order_to_those_that_still_wait() {
     for _ in &left {
         assert_eq!(call(SEMAPHORE_UP, [semaphore, 0, 0]), 0);
     }
-    // The permit is there for one that comes later.
+    // The permit is there for a later call.
     assert_eq!(call(SEMAPHORE_UP, [semaphore, 0, 0]), 0);
     let mut keys = Vec::new();
     while keys.len() < left.len() {
@@ -146,8 +147,9 @@ fn keys_of_silent_calls_are_passed_over() {
     assert_eq!(rings.enter(0), 0);
 }
 
-/// Keys that a table of 4,096 places could have in one bucket: their products with the factor
-/// differ in the lower half alone.
+/// Tests keys that a table of 4,096 places could have in one bucket.
+///
+/// Their products with the factor differ in the lower half alone.
 fn keys_that_collide_are_found() {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     // The inverse modulo 2^64, by Newton's iteration.
@@ -170,7 +172,7 @@ fn keys_that_collide_are_found() {
 
 static DONE: AtomicUsize = AtomicUsize::new(0);
 
-/// Ends behind the call with this number, and counts that.
+/// Ends the thread after the call with this number, and counts that.
 fn end_behind(number: usize, argument: usize) -> ! {
     let _ = call(number, [argument, 0, 0]);
     DONE.fetch_add(1, Ordering::Relaxed);
@@ -199,8 +201,10 @@ fn join(threads: &[usize]) {
     }
 }
 
-/// The main thread stays ready, on the only hart. The others end nevertheless: all of them are at
-/// its level.
+/// Tests that many threads follow their level.
+///
+/// The main thread stays ready, on the only hart. The others still end, as all of them are at its
+/// level.
 fn many_threads_follow_their_level() {
     const COUNT: usize = 300;
     let _one = one_hart();
@@ -264,7 +268,7 @@ fn children_that_have_ended_are_found_among_others() {
         thread::yield_now();
     }
     assert_eq!(process::try_wait(children[1]), Ok(None));
-    // One by its number, the others as they come.
+    // This takes one child by its number, and the others as they come.
     let wait = process::wait;
     assert_eq!(wait(children[6]).expect("a child").code, 6);
     assert!(process::wait(children[6]).is_err());

@@ -1,4 +1,4 @@
-//! Threads.
+//! Tests of threads.
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -183,7 +183,7 @@ fn threads_share_the_heap() {
     }
 }
 
-/// A thread that never gives its turn away doesn't stop another one.
+/// Tests that a thread that never gives its turn away doesn't stop another one.
 fn threads_are_preempted() {
     let flag = Arc::new(AtomicUsize::new(0));
     let theirs = Arc::clone(&flag);
@@ -198,8 +198,9 @@ fn threads_are_preempted() {
     assert_eq!(spinning.join(), Ok(()));
 }
 
-/// As many threads as there is memory for, or, where each that waits has a stack of the kernel,
-/// stacks.
+/// Makes as many threads as there is memory for.
+///
+/// Where each thread that waits has a stack of the kernel, it makes as many as there are stacks.
 fn threads_until_memory_is_exhausted() {
     let semaphore = support::call(SEMAPHORE_CREATE, [0; 3]) as usize;
     let is_refused = Arc::new(AtomicBool::new(false));
@@ -227,7 +228,9 @@ fn threads_until_memory_is_exhausted() {
     assert_eq!(thread.join(), Ok(3));
 }
 
-/// The kernel has no stack for the call that waits for a thread: that is not the thread's end.
+/// Tests that a thread does not count as ended if the kernel refuses the join.
+///
+/// The kernel has no stack for the call that waits for the thread.
 fn a_join_that_the_kernel_refuses_waits_all_the_same() {
     let begun = Arc::new(AtomicUsize::new(0));
     let go = Arc::new(AtomicBool::new(false));
@@ -245,12 +248,12 @@ fn a_join_that_the_kernel_refuses_waits_all_the_same() {
     let both_begun = Arc::clone(&begun);
     let opener = thread::spawn(move || {
         begun.fetch_add(1, Ordering::Release);
-        // Far longer than a join that does not wait.
+        // This takes far longer than a join that does not wait.
         support::spin_for_ticks(20);
         go.store(true, Ordering::Release);
     })
     .expect("a thread");
-    // From here on nothing but the join asks for memory.
+    // From here on only the join asks for memory.
     while both_begun.load(Ordering::Acquire) < 2 {
         thread::yield_now();
     }
@@ -281,12 +284,14 @@ fn stacks_come_back() {
     assert_eq!(frames_free(), before);
 }
 
-/// Where the stacks of threads other than the main one lie in every process, one behind the other
-/// by number, and how large each is.
+/// Address of the stacks of threads other than the main one in every process, and size of each
+/// stack.
+///
+/// They lie one behind the other by number.
 const THREAD_STACKS: usize = 0x20_0000_0000;
 const THREAD_STACK: usize = 64 << 10;
 
-/// The last word of a thread's stack.
+/// Returns the last word of a thread's stack.
 fn last_word(tid: usize) -> *mut usize {
     core::ptr::with_exposed_provenance_mut(THREAD_STACKS + (tid + 1) * THREAD_STACK - 8)
 }
@@ -296,7 +301,7 @@ fn a_store_to_the_stack_of_no_thread_is_a_fault() {
         expect_end(BAD_ADDRESS, || {
             // SAFETY: the store is meant to fault.
             unsafe { last_word(tid).write_volatile(1) };
-            // The kernel must not be surprised by what lies there.
+            // The kernel must cope with what lies there.
             for _ in 0..tid.min(10) {
                 let _ = thread::spawn(|| 0).map(thread::JoinHandle::join);
             }

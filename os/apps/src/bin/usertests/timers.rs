@@ -1,5 +1,6 @@
-//! Timers of a process's own coroutines, while the process does not run (rule T9): they count at
-//! their coroutines' levels.
+//! Tests of timers of a process's own coroutines, while the process does not run (rule T9).
+//!
+//! The timers count at their coroutines' levels.
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::hint::spin_loop;
@@ -27,7 +28,7 @@ tests![
     nonsense_from_another_thread_stops_nobody,
 ];
 
-/// Both ways of caring for what is more urgent elsewhere.
+/// Both modes of treating more urgent work elsewhere.
 const BOTH: [Global; 2] = [Global::Relaxed, Global::Strict];
 
 const MILLISECOND: u64 = 1_000_000;
@@ -40,19 +41,21 @@ fn other(end: &OwnedFd) -> OwnedFd {
     end.duplicate().expect("a descriptor")
 }
 
-/// What the process with the sleeper does meanwhile.
+/// Work of the process with the sleeper meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Meanwhile {
     /// All its coroutines wait.
     Waits,
     /// One computes, at level 40.
     Computes,
-    /// The sleeper goes to sleep at level 50, and another coroutine makes it urgent.
+    /// The sleeper goes to sleep at level 39, and another coroutine makes it urgent.
     Promotes,
 }
 
-/// A process whose sleeper is at level 5 and signs the book at `due`; all else in it is at level
-/// 40, which the kernel knows when it says that it is ready.
+/// Starts a process with a sleeper at level 5 that signs the book at `due`.
+///
+/// Everything else in the process is at level 40. The kernel knows that when the process says that
+/// it is ready.
 fn with_a_sleeper(
     due: u64,
     global: Global,
@@ -89,8 +92,9 @@ fn with_a_sleeper(
     .expect("a process")
 }
 
-/// A process that computes at level 20, without a system call, until long after `due`, and then
-/// signs the book.
+/// Starts a process that computes at level 20 until long after `due`, and then signs the book.
+///
+/// It makes no system call until then.
 fn computing(due: u64, global: Global, book: &OwnedFd, begun: &OwnedFd) -> Pid {
     process::spawn(|| {
         claim_nothing();
@@ -107,9 +111,9 @@ fn computing(due: u64, global: Global, book: &OwnedFd, begun: &OwnedFd) -> Pid {
     .expect("a process")
 }
 
-/// Each hart computes at level 20; who signs first?
+/// Returns the level that signs first while each hart computes at level 20.
 fn first_to_sign(global: Global, meanwhile: Meanwhile) -> u8 {
-    // This process only looks, and at once.
+    // This process only checks, and does so at once.
     claim(1);
     let due = time::nanoseconds() + 200 * MILLISECOND;
     let (page, book) = pipe();
@@ -142,7 +146,7 @@ fn a_sleeper_that_becomes_urgent_goes_first() {
     assert_eq!(first_to_sign(Global::Relaxed, Meanwhile::Promotes), 5);
 }
 
-/// However many there are.
+/// Tests that the same holds on one hart, however many there are.
 fn on_one_hart_as_well() {
     let _alone = one_hart();
     for global in BOTH {
@@ -152,8 +156,9 @@ fn on_one_hart_as_well() {
     }
 }
 
-/// A process that was at level 5 when it went to wait: its sleeper at level 50 doesn't count as
-/// that.
+/// Tests that a less urgent sleeper waits.
+///
+/// Its process was at level 5 when it went to wait. The sleeper at level 50 doesn't count as that.
 fn a_less_urgent_sleeper_waits() {
     let _alone = one_hart();
     claim(1);
@@ -203,14 +208,14 @@ fn a_less_urgent_sleeper_waits() {
         if signed == [1, 20, 50] {
             return;
         }
-        // Only if the host held the machine up until the sleeper was due, before the other one had
-        // begun.
+        // This happens only if the host delayed the machine until the sleeper was due, before the
+        // other one had begun.
         assert_eq!(signed, [50, 1, 20]);
     }
     panic!("the machine never ran for long enough");
 }
 
-/// A child goes on with its parent's executor.
+/// Tests that a child goes on with its parent's executor.
 fn a_child_has_its_parents_timers() {
     let code = exit_code(|| {
         runtime::run(level(7), Global::Relaxed, async {
@@ -231,9 +236,11 @@ fn a_child_has_its_parents_timers() {
     assert_eq!(code, 0);
 }
 
-/// One thread of a process writes deadlines that are always about to come, the other one comes to
-/// rest again and again. Who computes meanwhile has most of a hart for himself, rather than its
-/// interrupts.
+/// Tests that nonsense deadlines from one thread do not stop another process.
+///
+/// One thread of a process writes deadlines that are always about to come. The other one comes to
+/// rest again and again. A process that computes meanwhile has most of a hart for itself, rather
+/// than its interrupts.
 fn nonsense_from_another_thread_stops_nobody() {
     let forger = process::spawn(|| {
         process::grant(process::id(), !0 << 40).expect("its own");
@@ -250,8 +257,8 @@ fn nonsense_from_another_thread_stops_nobody() {
     })
     .expect("a process");
     spin_for_ticks(2);
-    // At the default level, so more urgent than any that the forger may claim. With several harts
-    // he goes on beside it.
+    // This process is at the default level, so more urgent than any level that the forger may
+    // claim. With several harts the forger goes on beside it.
     let charged = || record(process::id()).time;
     let (begin, before) = (time::nanoseconds(), charged());
     while time::nanoseconds() < begin + 200 * MILLISECOND {

@@ -1,5 +1,7 @@
-//! User-level interrupts by hand (see `corank_abi::upcall`): when they are delivered, and what a
-//! program can do wrong. `preemption.rs` has the library's side.
+//! Tests of user-level interrupts by hand (see `corank_abi::upcall`).
+//!
+//! They cover when interrupts are delivered, and what a program can do wrong. `preemption.rs` has
+//! the library's side.
 use core::arch::{asm, global_asm};
 use core::hint::spin_loop;
 use core::mem::offset_of;
@@ -39,11 +41,11 @@ tests![
     a_child_does_not_wait_for_its_parents_call,
 ];
 
-/// How often the handler has run.
+/// Number of times the handler has run.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static BLOCK: Block = Block::new();
 
-// A handler that counts, says that it looks for what has arrived, and returns.
+// A handler that counts, says that it checks for what has arrived, and returns.
 global_asm!(
     ".section .text.usertests_handler, \"ax\", @progbits",
     ".globl usertests_handler",
@@ -82,7 +84,7 @@ global_asm!(
     upcall_return = const UPCALL_RETURN,
 );
 
-/// What `fork` returned in the handler.
+/// Value that `fork` returned in the handler.
 static CHILD: AtomicUsize = AtomicUsize::new(0);
 
 unsafe extern "C" {
@@ -131,7 +133,9 @@ fn raised_and_returned() {
     }
 }
 
-/// Who completes a call looks at the flag; between two openings it interrupts once.
+/// Tests that a completion interrupts only while the flag is open.
+///
+/// What completes a call checks the flag. Between two openings it interrupts once.
 fn only_while_the_flag_is_open() {
     set_up();
     let flag = &page::process().flag;
@@ -174,11 +178,11 @@ fn without_a_stack_interrupts_are_deferred() {
     assert_eq!(count(), 0);
 }
 
-/// Each worker takes its own, whoever raises them.
+/// Tests that each worker takes its own interrupts, whatever thread raises them.
 fn each_takes_its_own() {
     set_up();
     let other = thread::spawn(|| {
-        // This is another worker, and not the one that is interrupted.
+        // This is another worker than the one that is interrupted.
         assert_eq!(call(UPCALL_RAISE, [1, 0, 0]), FAILED);
         assert_eq!(register(handler(), UNMAPPED), 0);
         assert_eq!(register(0, 0), 0);
@@ -194,15 +198,17 @@ fn each_takes_its_own() {
     );
 }
 
-/// A thread that computes on another hart, and makes no call, is interrupted at once: no clock tick
-/// has to come.
+/// Tests that a thread that computes on another hart, and makes no call, is interrupted at once.
+///
+/// No clock tick has to come.
 fn another_hart_is_interrupted() {
     if process::harts() == 1 {
         return;
     }
-    /// Rounds that must be over before the next tick, and rounds in which there must be so many.
-    /// Where nothing but ticks interrupts, a round lasts until the next one, but for the few in
-    /// which that is just on its way to the other hart.
+    /// Number of rounds that must be over before the next tick, and number of all rounds.
+    ///
+    /// Where only ticks interrupt, a round lasts until the next tick. The exceptions are the few
+    /// rounds in which the tick is just on its way to the other hart.
     const QUIET: usize = 10;
     const ROUNDS: usize = 200;
     static ASKED: AtomicUsize = AtomicUsize::new(0);
@@ -214,7 +220,7 @@ fn another_hart_is_interrupted() {
                 spin_loop();
             }
             raise();
-            // Without a call: what another hart is told of in its call, it isn't here.
+            // It makes no call, in which it would hear of the interrupt anyway.
             while count() < round {
                 spin_loop();
             }
@@ -224,7 +230,7 @@ fn another_hart_is_interrupted() {
     let mut quiet = 0;
     for round in 1..=ROUNDS {
         let before = ticks();
-        // This hart has taken the tick before.
+        // This hart has already taken the tick.
         thread::yield_now();
         ASKED.store(round, Ordering::Release);
         while count() < round {
@@ -236,7 +242,7 @@ fn another_hart_is_interrupted() {
     assert!(quiet >= QUIET, "{quiet} of {ROUNDS} before the next tick");
 }
 
-/// The thread that raises goes to wait before the other one has come to take the interrupt.
+/// Tests an interrupt after which the raising thread waits before the other has come to take it.
 fn another_thread_waits_while_an_interrupt_is_due() {
     set_up();
     let other = thread::spawn(|| {
@@ -287,7 +293,7 @@ fn bad_handlers() {
             raise();
         });
     }
-    // Memory that is there, but not for execution.
+    // Memory that exists, but may not be executed.
     expect_end(BAD_ADDRESS, || {
         set_up();
         let block = (&raw const BLOCK).expose_provenance();
@@ -304,7 +310,7 @@ fn bad_blocks() {
             raise();
         });
     }
-    // Half of it at the end of a page behind which there is nothing.
+    // Half of the block is at the end of a page behind which there is nothing.
     expect_end(BAD_ADDRESS, || {
         let end = STACKS + WORKERS * STACK_COUNT * STACK_SIZE;
         assert_eq!(register(handler(), end - offset_of!(Block, stack)), 0);
@@ -313,7 +319,7 @@ fn bad_blocks() {
 }
 
 fn bad_stacks() {
-    // The last one of the list would be in this process's own page.
+    // The last address of the list would be in this process's own page.
     for address in
         NONSENSE[..5]
             .iter()
@@ -334,7 +340,7 @@ fn bad_frames() {
             set_up();
             call(UPCALL_RETURN, [address, 0, 0]);
         });
-        // Without having set up anything.
+        // Nothing has been set up here.
         expect_end(BAD_ADDRESS, || {
             call(UPCALL_RETURN, [address, 0, 0]);
         });
@@ -361,7 +367,9 @@ fn the_stacks_have_guards() {
     assert_eq!(stack_top(0, STACK_COUNT), None);
 }
 
-/// A program may make frames as it likes: it gets the registers that it says, and no rights.
+/// Tests that a program may make frames as it likes.
+///
+/// It gets the registers that it says, and no rights.
 fn a_frame_of_ones_own() {
     extern "C" fn exit(code: usize) -> ! {
         process::exit(code as i32 + 1)
@@ -419,8 +427,9 @@ fn a_child_inherits() {
     assert_eq!((code, count()), (1, 0));
 }
 
-/// Reads a pipe; a timer is due meanwhile, so that the next clock tick interrupts the call. Then
-/// `write` has to write a byte.
+/// Reads a pipe while a timer is due, so that the next clock tick interrupts the call.
+///
+/// `write` arranges that a byte is written after that.
 fn read_and_be_interrupted(write: impl FnOnce(OwnedFd) -> Option<Pid>) -> isize {
     let (reader, writer) = pipe();
     let writer = write(writer);
@@ -451,8 +460,9 @@ fn a_call_goes_on_behind_the_handler() {
     assert_eq!(count(), 1);
 }
 
-/// A handler forks while a call waits below it: the call goes on in the parent, and has failed in
-/// the child.
+/// Tests a handler that forks while a call waits below it.
+///
+/// The call goes on in the parent, and has failed in the child.
 fn a_child_does_not_wait_for_its_parents_call() {
     set_up();
     let fork = usertests_fork as *const () as usize;

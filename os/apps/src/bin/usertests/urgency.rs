@@ -1,4 +1,6 @@
-//! Priorities across processes (AsyncOS, section 2.3.2): who is most urgent anywhere runs first.
+//! Tests of priorities across processes (AsyncOS, section 2.3.2).
+//!
+//! The most urgent coroutine of all processes runs first.
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -23,8 +25,9 @@ fn level(level: u8) -> Priority {
     Priority::new(level).expect("below 64")
 }
 
-/// A process whose main coroutine at `priority` waits for the gate, computes for some clock ticks,
-/// and then signs the book.
+/// Starts a process in which the main coroutine at `priority` waits for the gate.
+///
+/// Then that coroutine computes for some clock ticks, and signs the book.
 fn competitor(priority: u8, ticks: u64, gate: &OwnedFd, book: &OwnedFd, ready: &OwnedFd) -> Pid {
     process::spawn(|| {
         let [gate, book] = [gate, book].map(|end| end.duplicate().expect("a descriptor"));
@@ -53,7 +56,8 @@ fn race(levels: &[u8], ticks: u64) -> Vec<u8> {
         .collect();
     let mut signals = alloc::vec![0; levels.len()];
     assert_eq!(all_ready.read(&mut signals), Ok(levels.len()));
-    // Each of them has said so and goes to wait at the gate before it gives its turn away.
+    // Each of them has said that it is ready, and goes to wait at the gate before it gives its turn
+    // away.
     spin_for_ticks(3);
     assert_eq!(
         gatekeeper.write(&alloc::vec![0; levels.len()]),
@@ -76,7 +80,9 @@ fn an_arrival_makes_a_process_urgent() {
     assert_eq!(race(&[0, 63], 0), [0, 63]);
 }
 
-/// A process at level 50 never enters the kernel; one at level 2, which sleeps, has the hart as
+/// Tests that a tick takes the hart from a less urgent process.
+///
+/// A process at level 50 never enters the kernel. One at level 2, which sleeps, has the hart as
 /// soon as it wakes.
 fn a_tick_takes_the_hart_from_the_less_urgent() {
     let _alone = one_hart();
@@ -92,7 +98,7 @@ fn a_tick_takes_the_hart_from_the_less_urgent() {
         })
         .expect("a process")
     };
-    // More ticks than the other one takes altogether.
+    // More ticks than the other process takes altogether.
     let spinning = run(50, || spin_for_ticks(30));
     let urgent = run(2, || {
         time::sleep(Duration::from_millis(20));
@@ -106,22 +112,25 @@ fn a_tick_takes_the_hart_from_the_less_urgent() {
     }
 }
 
-/// At the end of urgent work a strict executor sees what else has come meanwhile, and yields to it
-/// before it polls what is less urgent; a relaxed one goes on. Both in one executor, which is
-/// switched to and fro as it runs.
+/// Tests that a strict executor yields where a relaxed one goes on.
+///
+/// At the end of urgent work a strict executor sees what else has come meanwhile. It yields to that
+/// before it polls less urgent coroutines. One executor shows both, as it is switched to and fro.
 #[expect(
     clippy::async_yields_async,
     reason = "who waits for it must be less urgent"
 )]
 fn strict_executors_give_way() {
-    /// Of each mode. In a relaxed round an interrupt, such as a tick, may let the other process go
-    /// first: not in so many in a row.
+    /// Number of rounds of each mode.
+    ///
+    /// In a relaxed round an interrupt, such as a tick, may let the other process go first. That
+    /// does not happen in so many rounds in a row.
     const ROUNDS: usize = 200;
     let _alone = one_hart();
     let (gate, gatekeeper) = pipe();
     let (page, book) = pipe();
     let other = at_level(20, || {
-        // So that it ends with this process, however that ends.
+        // The other process ends with this one, however this one ends.
         drop(OwnedFd::from_number(gatekeeper.number()));
         while gate.read(&mut [0]) == Ok(1) {
             book.write(&[20]).expect("room");
@@ -133,8 +142,8 @@ fn strict_executors_give_way() {
             runtime::set_global(global);
             let (gatekeeper, book) = (gatekeeper.clone(), book.clone());
             let urgent = spawn(level(10), async move {
-                // The kernel looks: at 10 this process goes on behind the call by which the other
-                // one becomes ready.
+                // The kernel checks the level. At level 10 this process goes on behind the call by
+                // which the other one becomes ready.
                 thread::yield_now();
                 let less_urgent = spawn(level(40), async move {
                     book.write(&[40]).expect("room");
@@ -142,7 +151,7 @@ fn strict_executors_give_way() {
                 gatekeeper.write(&[0]).expect("room");
                 less_urgent.expect("memory")
             });
-            // Nothing is raised by this one's waiting, the least urgent of all.
+            // Waiting raises nothing here, because this coroutine is the least urgent of all.
             let less_urgent = urgent.expect("memory").await.expect("it ends");
             less_urgent.await.expect("it ends");
             let mut order = [0; 2];
@@ -163,7 +172,9 @@ fn strict_executors_give_way() {
     assert_eq!(process::wait(other).expect("the child").code, 0);
 }
 
-/// What is ready and that no hart serves is there at once: no tick has to come.
+/// Tests that the system's bitmap shows at once what is ready and not served by a hart.
+///
+/// No tick has to come.
 fn the_system_bitmap_shows_what_no_hart_serves() {
     let _alone = one_hart();
     let (gate, gatekeeper) = pipe();
@@ -171,10 +182,10 @@ fn the_system_bitmap_shows_what_no_hart_serves() {
     let (all_ready, ready) = pipe();
     let waiting = competitor(21, 0, &gate, &book, &ready);
     assert_eq!(all_ready.read(&mut [0]), Ok(1));
-    // It goes to wait at the gate, being more urgent than this one.
+    // The competitor goes to wait at the gate, because it is more urgent than this process.
     spin_for_ticks(3);
     runtime::run(level(17), Global::Relaxed, async move {
-        // By the next tick the kernel knows how urgent this one is now.
+        // By the next tick the kernel knows how urgent this process is now.
         spin_for_ticks(2);
         let shown = || page::system().ready.load(Ordering::Relaxed) & 1 << 21 != 0;
         assert!(!shown());

@@ -1,5 +1,6 @@
-//! Several executors in one process, each on a thread of its own: workers. Each has its page, its
-//! rings, its interrupts and its level.
+//! Tests of workers, which are several executors in one process, each on a thread of its own.
+//!
+//! Each has its page, its rings, its interrupts and its level.
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::sync::Arc;
@@ -49,15 +50,16 @@ fn level(level: u8) -> Priority {
     Priority::new(level).expect("below 64")
 }
 
-/// Runs an executor on a thread of its own. What it runs is made there.
+/// Runs an executor on a thread of its own, on which its main future is made.
 fn worker<T: Send + 'static, F: Future<Output = T> + 'static>(
     main: impl FnOnce() -> F + Send + 'static,
 ) -> thread::JoinHandle<T> {
     thread::spawn(move || block_on(async move { main().await })).expect("a thread")
 }
 
-/// Waits until so many calls of this process are under way, and whoever has made them waits. This
-/// thread is no worker, and may be more urgent than those.
+/// Waits until `calls` calls of this process are under way, and the threads that made them wait.
+///
+/// This thread is no worker, and may be more urgent than those threads.
 fn wait_for_calls(calls: usize) {
     let is_ready = || information::system().expect("it is there").ready != 0;
     while calls_under_way() < calls || is_ready() {
@@ -66,10 +68,12 @@ fn wait_for_calls(calls: usize) {
     process::settle();
 }
 
-/// All wait in the kernel, for calls of their own and for timers, and go on by what comes for them.
+/// Tests that all workers wait in the kernel, for calls of their own and for timers.
+///
+/// Each goes on by what comes for it.
 fn each_waits_by_itself() {
     const ROUNDS: usize = 20;
-    // A ring: each reads from the one before it.
+    // The pipes form a ring, in which each worker reads from the one before it.
     let (mut readers, mut writers): (Vec<_>, Vec<_>) = (0..WORKERS).map(|_| pipe()).unzip();
     let first = writers.remove(0);
     let (last, end) = pipe();
@@ -109,7 +113,7 @@ fn each_waits_by_itself() {
     assert_eq!(calls_under_way(), 0);
 }
 
-/// The process's record has the levels and numbers of all of them.
+/// Tests that the process's record has the levels and numbers of all workers.
 fn each_shows_its_coroutines() {
     let (reader, writer) = pipe();
     let begun = Arc::new(Semaphore::new(0).expect("a semaphore"));
@@ -134,7 +138,8 @@ fn each_shows_its_coroutines() {
         begun.down();
     }
     wait_for_calls(threads.len());
-    // The kernel has their calls. They say how many coroutines they have when they come to rest.
+    // The kernel has their calls. The workers say how many coroutines they have when they come to
+    // rest.
     let mut record = record(process::id());
     for _ in 0..2000 {
         if record.coroutines == 6 {
@@ -144,7 +149,7 @@ fn each_shows_its_coroutines() {
         record = crate::support::record(process::id());
     }
     assert_eq!((record.executors, record.coroutines), (3, 6));
-    // Each keeps the level that it had last.
+    // Each worker keeps the level that it had last.
     assert_eq!(record.level, 8);
     writer.write(&[1, 2, 3]).expect("room");
     for thread in threads {
@@ -153,8 +158,9 @@ fn each_shows_its_coroutines() {
     assert_eq!(crate::support::record(process::id()).executors, 0);
 }
 
-/// Of two that can go on the one with the more urgent coroutine has the hart, whichever began
-/// first.
+/// Tests that of two workers that can go on, the one with the more urgent coroutine has the hart.
+///
+/// This holds whichever began first.
 fn the_urgent_one_goes_first() {
     let _one = one_hart();
     for levels in [[50, 10], [10, 50]] {
@@ -162,7 +168,7 @@ fn the_urgent_one_goes_first() {
     }
 }
 
-/// A coroutine that gets another level takes the thread of its worker along, and no other.
+/// Tests that a coroutine that gets another level takes its worker's thread along, and no other.
 fn another_level_moves_its_thread_alone() {
     let _one = one_hart();
     let first_becomes = |new| {
@@ -179,7 +185,8 @@ fn another_level_moves_its_thread_alone() {
     assert_eq!(order([50, 10], first_becomes(20)), [10, 50]);
 }
 
-/// Two workers wait at these levels, and go on together. Returns the order in which they do.
+/// Lets two workers wait at these levels and go on together, and returns the order in which they
+/// do.
 fn order(levels: [u8; 2], before: impl Fn(u8) + Copy + Send + 'static) -> Vec<u8> {
     let book = Arc::new(Book::default());
     let gates: Vec<_> = levels.iter().map(|_| pipe()).collect();
@@ -210,7 +217,7 @@ fn order(levels: [u8; 2], before: impl Fn(u8) + Copy + Send + 'static) -> Vec<u8
     book.read()
 }
 
-/// What has happened, in order.
+/// A record of what has happened, in order.
 #[derive(Default)]
 struct Book {
     lines: [AtomicUsize; 2],
@@ -232,8 +239,9 @@ impl Book {
     }
 }
 
-/// A ball that goes from worker to worker by wakes alone: who waits for it waits in the kernel,
-/// without a call.
+/// Tests a ball that goes from worker to worker by wakes alone.
+///
+/// A worker that waits for it waits in the kernel, without a call.
 fn they_wake_each_other() {
     const PLAYERS: usize = 4;
     const PASSES: usize = 2000;
@@ -275,7 +283,7 @@ fn they_wake_each_other() {
     }
 }
 
-/// Computations of two workers are interrupted, each by what arrives for it.
+/// Tests that computations of two workers are interrupted, each by what arrives for it.
 fn each_is_interrupted_by_itself() {
     let threads: [_; 2] = core::array::from_fn(|_| {
         worker(|| async {
@@ -308,8 +316,10 @@ fn each_is_interrupted_by_itself() {
     }
 }
 
-/// A worker whose coroutine sleeps in its executor counts at that one's level when the timer is due
-/// (rule T9), although another coroutine of it has been pushed off the hart by another worker.
+/// Tests that a worker counts at the level of a sleeping coroutine when its timer is due (rule T9).
+///
+/// The coroutine sleeps in the worker's executor. This holds although another worker has pushed
+/// another coroutine of it off the hart.
 fn timers_of_each_count() {
     let _one = one_hart();
     let done = Arc::new(AtomicBool::new(false));
@@ -339,7 +349,7 @@ fn timers_of_each_count() {
                     done.store(true, Ordering::Release);
                 });
                 yield_now().await;
-                // From here on the other one has the hart.
+                // From here on the other worker has the hart.
                 key.write(&[1]).expect("room");
                 urgent.expect("memory").await.expect("it ends");
             });
@@ -366,7 +376,7 @@ fn numbers_are_taken_again() {
                 worker(move || async move {
                     assert_eq!(page::here().executors.load(Ordering::Relaxed), 1);
                     ring::sleep(MILLISECOND).await.expect("a call");
-                    // All are there at once, so that each round needs as much memory.
+                    // All workers are there at once, so that each round needs as much memory.
                     begun.up();
                     go.down();
                     round
@@ -387,7 +397,7 @@ fn numbers_are_taken_again() {
     }
 }
 
-/// One too many can run what is ready, and not wait.
+/// Tests that one worker too many can run what is ready, and not wait.
 fn more_than_there_may_be() {
     let begun = Arc::new(Semaphore::new(0).expect("a semaphore"));
     let go = Arc::new(Semaphore::new(0).expect("a semaphore"));
@@ -419,11 +429,11 @@ fn more_than_there_may_be() {
         .collect();
     numbers.sort_unstable();
     assert!(numbers.into_iter().eq(0..WORKERS as isize));
-    // Now there is room.
+    // Now there is room for one more.
     block_on(async { ring::sleep(MILLISECOND).await.expect("a call") });
 }
 
-/// A thread that ends takes its calls along, also those whose futures it has leaked.
+/// Tests that a thread that ends takes its calls along, including those with leaked futures.
 fn calls_end_with_their_thread() {
     let (reader, writer) = pipe();
     let reader = Arc::new(reader);
@@ -445,12 +455,12 @@ fn calls_end_with_their_thread() {
     assert_eq!(thread.join(), Ok(()));
     assert_eq!(calls_under_way(), 0);
     assert_eq!(call(RING_ENTER, [0; 3]), FAILED, "the rings are gone");
-    // The bytes are for others.
+    // The bytes are left for other readers.
     writer.write(b"12345678").expect("room");
     assert_eq!(reader.read(&mut [0; 8]), Ok(8));
 }
 
-/// Makes the calling thread worker 1, by another one that is worker 0 meanwhile.
+/// Makes the calling thread worker 1, with another thread that is worker 0 meanwhile.
 fn become_worker_1() {
     let [begun, gate] =
         [0, 0].map(|permits| Arc::new(Semaphore::new(permits).expect("a semaphore")));
@@ -465,7 +475,7 @@ fn become_worker_1() {
     assert_eq!(other.join(), Ok(()));
 }
 
-/// The main thread as worker 1 makes children that are as well.
+/// Tests that the main thread as worker 1 makes children that are worker 1 too.
 fn a_worker_forks() {
     become_worker_1();
     let slept = || {
@@ -483,7 +493,7 @@ fn a_worker_forks() {
         page::here().executors.load(Ordering::Relaxed) as i32
     };
     assert_eq!(exit_code(slept), 0);
-    // Also from the midst of an executor.
+    // The fork also works in the middle of an executor.
     let inside = block_on(async move {
         ring::sleep(MILLISECOND).await.expect("a call");
         exit_code(slept)
@@ -491,8 +501,10 @@ fn a_worker_forks() {
     assert_eq!(inside, 0);
 }
 
-/// A waker that was copied names a worker whose thread has ended in the midst of its executor: its
-/// page is there in the child as well.
+/// Tests that a child can wake a worker of a thread that has ended.
+///
+/// A waker that was copied names that worker. Its thread ended in the middle of its executor. Its
+/// page is there in the child too.
 fn a_child_wakes_who_has_ended() {
     assert_eq!(call(WORKER, [0; 3]), 0);
     let waker = Arc::new(AtomicWaker::new());
@@ -516,7 +528,7 @@ fn a_child_wakes_who_has_ended() {
     assert_eq!(exit_code(wake), 0);
 }
 
-/// The new program's page is that of worker 0, whichever ran the old one.
+/// Tests that the new program's page is that of worker 0, whichever worker ran the old one.
 fn a_worker_runs_another_program() {
     let code = exit_code(|| {
         become_worker_1();
@@ -527,8 +539,9 @@ fn a_worker_runs_another_program() {
     assert_eq!(code, 0);
 }
 
-/// Three workers with calls under way, wakes between them, and interrupts. Returns 1 if the kernel
-/// has refused something.
+/// Runs three workers with calls under way, wakes between them, and interrupts.
+///
+/// Returns 1 if the kernel has refused something.
 fn scenario() -> i32 {
     let shared = Arc::new((AtomicUsize::new(0), AtomicWaker::new()));
     let (mut threads, mut refused) = (Vec::new(), false);
@@ -573,7 +586,9 @@ fn killed_at_every_step() {
     assert!(steps > 15, "only {steps} steps");
 }
 
-/// A process without memory for what an executor needs ends with a message; nothing is left of it.
+/// Tests that a process without memory for what an executor needs ends with a message.
+///
+/// Nothing is left of it.
 fn memory_fails_at_every_allocation() {
     let panicked = corank_user::entry::PANICKED;
     let may_end = |code| matches!(code, 0 | 1) || code == panicked;
