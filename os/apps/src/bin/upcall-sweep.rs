@@ -192,7 +192,8 @@ impl Sweep {
             return None;
         }
         let near = complaint.and_then(|complaint| complaint.near);
-        // Every eighth pass goes over the whole range again, where other instructions are missing, too.
+        // Every eighth pass goes over the whole range again, where other instructions are missing,
+        // too.
         let is_aimed = self.pass > WHOLE && !self.pass.is_multiple_of(8);
         let (first, last) = match near.filter(|_| is_aimed) {
             Some(near) => (near, near),
