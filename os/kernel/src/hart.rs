@@ -33,11 +33,15 @@ static EXECUTOR: Once<SharedExecutor> = Once::new();
 /// The number of harts that have started.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
-/// The number of harts that may serve the executor: those with the lowest indices. The others rest.
+/// The number of harts that may serve the executor.
+///
+/// They are those with the lowest indices. The others rest.
 static LIMIT: AtomicUsize = AtomicUsize::new(MAX_HARTS);
 
-/// A hart's page. The first part is what `trap.s` needs while user mode's address space is in
-/// force. It knows this layout.
+/// A hart's page.
+///
+/// The first part is what `trap.s` needs while user mode's address space is in force. It knows this
+/// layout.
 #[repr(C, align(4096))]
 struct Page {
     /// Room for user registers on the way in and out: a0, a1, tp.
@@ -57,7 +61,9 @@ struct Page {
     /// The scheduler's context slot: which executor runs on this hart.
     context_slot: Cell<*const ()>,
     float_on: Cell<bool>,
-    /// Its worker handle, which lies on its own stack. Null while the hart rests.
+    /// Its worker handle, which lies on its own stack.
+    ///
+    /// It is null while the hart rests.
     worker: Cell<*const Worker<'static>>,
     /// The value that its worker was given last; see [`set_interruptible`].
     interruptible: Cell<bool>,
@@ -65,12 +71,17 @@ struct Page {
     called: Cell<bool>,
     /// The time at which its next clock tick is due.
     next_tick: Cell<u64>,
-    /// Its number for OpenSBI and the device tree. Read by other harts.
+    /// Its number for OpenSBI and the device tree.
+    ///
+    /// Other harts read it.
     id: usize,
-    /// The address space of the program that runs on it in user mode, 0 in the kernel. Read by
-    /// other harts.
+    /// The address space of the program that runs on it in user mode, 0 in the kernel.
+    ///
+    /// Other harts read it.
     user_satp: AtomicUsize,
-    /// The number of rounds that its main loop has made. Read by other harts.
+    /// The number of rounds that its main loop has made.
+    ///
+    /// Other harts read it.
     rounds: AtomicU64,
 }
 
@@ -141,9 +152,9 @@ pub(crate) fn serving() -> usize {
     count().min(LIMIT.load(Ordering::Relaxed))
 }
 
-/// Lets so many harts serve the executor from now on, at least one. Returns how many did before.
+/// Lets so many harts serve the executor from now on, at least one.
 ///
-/// The others notice when they come back to their main loop.
+/// Returns how many did before. The others notice when they come back to their main loop.
 pub(crate) fn set_limit(harts: usize) -> usize {
     let before = serving();
     LIMIT.store(harts.max(1), Ordering::Release);
@@ -281,7 +292,9 @@ pub(crate) unsafe fn start(index: usize, id: usize) {
     RUNNING.store(index + 1, Ordering::Release);
 }
 
-/// What the hart that is being started by another one finds. `start.s` knows its name and layout.
+/// What the hart that is being started by another one finds.
+///
+/// `start.s` knows its name and layout.
 #[repr(C)]
 struct Start {
     satp: AtomicUsize,
@@ -355,7 +368,9 @@ pub(crate) fn take_own_call() -> bool {
     this().called.replace(false)
 }
 
-/// Returns a waker that [calls](call) a hart. Its data is the hart's index.
+/// Returns a waker that [calls](call) a hart.
+///
+/// Its data is the hart's index.
 fn waker(index: usize) -> Waker {
     const TABLE: RawWakerVTable = RawWakerVTable::new(
         |index| RawWaker::new(index, &TABLE),
@@ -482,7 +497,7 @@ async fn all_come_back() {
     corank::yield_now().await;
     let rounds = || all().map(|page| page.rounds.load(Ordering::Acquire));
     let before: heapless::Vec<u64, MAX_HARTS> = rounds().collect();
-    // Whatever a hart does, it comes back for a call: polls end early, user mode and sleep end at
+    // Whatever a hart does, it comes back for a call. Polls end early, user mode and sleep end at
     // once.
     call_all(usize::MAX);
     let is_waiting = || rounds().zip(&before).any(|(now, before)| now == *before);
@@ -602,7 +617,9 @@ fn rest() {
     }
 }
 
-/// Begins a round of the main loop. Returns whether this hart shall serve the executor in it.
+/// Begins a round of the main loop.
+///
+/// Returns whether this hart shall serve the executor in it.
 fn go_round() -> bool {
     let page = this();
     let rounds = page.rounds.load(Ordering::Relaxed) + 1;
@@ -617,7 +634,9 @@ fn go_round() -> bool {
     page.index < LIMIT.load(Ordering::Acquire)
 }
 
-/// Serves the interrupts that are pending. Costs one read of a register when none is.
+/// Serves the interrupts that are pending.
+///
+/// Costs one read of a register when none is.
 pub(crate) fn take_interrupts() {
     let pending = riscv::register::sip::read();
     if pending.ssoft() {
@@ -631,7 +650,9 @@ pub(crate) fn take_interrupts() {
     }
 }
 
-/// Takes a call. The hart that was called checks what there is to do next.
+/// Takes a call.
+///
+/// The hart that was called checks what there is to do next.
 pub(crate) fn take_call() {
     // SAFETY: clears the software interrupt, which says no more than that.
     unsafe { asm!("csrc sip, {}", in(reg) 1 << 1) };
