@@ -1,9 +1,9 @@
-//! Compares ways to read files: on threads for blocking calls; from the cache and only then on
-//! threads, as `corank_linux::fs` does; and by io_uring.
+//! Compares three ways to read files. The first uses threads for blocking calls. The second reads
+//! from the cache and only then on threads, as `corank_linux::fs` does. The third uses io_uring.
 //!
 //! `cargo bench -p corank-linux --bench files` prints nanoseconds for each 4 KiB read at a random
-//! offset of a file of 64 MiB, by one coroutine and by 64 at once. The three ways take turns; the
-//! output is the median of the rounds, the smallest and the largest.
+//! offset of a file of 64 MiB. One coroutine reads, and then 64 at once. The three ways take turns.
+//! The output is the median of the rounds, the smallest and the largest.
 
 use std::fs::OpenOptions;
 use std::future::poll_fn;
@@ -126,8 +126,10 @@ async fn round(path: std::path::PathBuf, way: usize, coroutines: u64, reads: u64
     took.as_nanos() as u64 / reads
 }
 
-/// Uses io_uring from coroutines in the simplest way: one entry and one system call for each read;
-/// the reactor reports completions.
+/// Uses io_uring from coroutines in the simplest way, with one entry and one system call for each
+/// read.
+///
+/// The reactor reports completions.
 struct Ring {
     uring: Mutex<IoUring>,
 }

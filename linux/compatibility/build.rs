@@ -1,6 +1,6 @@
 //! Makes a test of each example in the documentation of other crates, from their sources, as Cargo
-//! has them for this build. The examples are not changed, but for what rustdoc does with them;
-//! those of `futures` name their own `block_on`, instead of which ours is put.
+//! has them for this build. The examples are not changed, except for what rustdoc does with them.
+//! The examples of `futures` name their own `block_on`, which is replaced by ours.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -56,13 +56,13 @@ fn main() {
     fs::write(out.join("examples.rs"), tests).expect("room for the tests");
 }
 
-/// Where Cargo has the sources of a package of this build.
+/// Returns the folder where Cargo has the sources of a package of this build.
 fn source(package: &str) -> PathBuf {
     let cargo = env::var_os("CARGO").expect("Cargo says it");
     let target = env::var("TARGET").expect("Cargo says it");
     let output = Command::new(cargo)
         .args(["metadata", "--format-version=1", "--locked"])
-        // Those of other systems need not be here.
+        // The packages of other systems need not be here.
         .arg(format!("--filter-platform={target}"))
         .output()
         .expect("Cargo runs");
@@ -96,7 +96,7 @@ fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {
 /// A block of code in a documentation comment.
 struct Example {
     line: usize,
-    /// What stands behind the fence: `should_panic` and the like.
+    /// The text behind the fence, such as `should_panic`.
     attributes: String,
     code: String,
 }
@@ -162,7 +162,7 @@ impl Example {
             tests.push_str("#[should_panic]\n");
         }
         let name = format!("{file}_{}", self.line);
-        // What rustdoc does with an example that ends with a result, or has a `main` of its own.
+        // As rustdoc does with an example that ends with a result, or has a `main` of its own.
         let body = if code.contains("fn main()") {
             format!("{code}\nmain();")
         } else if code.trim_end().ends_with("(())") {

@@ -40,8 +40,8 @@ impl<T: AsFd> Async<T> {
     /// Makes the descriptor non-blocking, and registers it.
     ///
     /// # Errors
-    /// Fails outside of a runtime; for descriptors that cannot be waited for, such as files
-    /// (`EPERM`); and without memory or watches.
+    /// Fails outside of a runtime, and without memory or watches. Also fails for descriptors that
+    /// cannot be waited for, such as files (`EPERM`).
     pub fn new(io: T) -> io::Result<Self> {
         ioctl_fionbio(&io, true)?;
         Self::of_non_blocking(io)
@@ -73,8 +73,9 @@ impl<T: AsFd> Async<T> {
         self.registration.reactor.source(self.registration.token)
     }
 
-    /// Returns the descriptor. Keep it non-blocking: otherwise it blocks the worker and its other
-    /// coroutines.
+    /// Returns the descriptor.
+    ///
+    /// Keep it non-blocking: otherwise it blocks the worker and its other coroutines.
     pub fn get_ref(&self) -> &T {
         &self.io
     }
@@ -84,7 +85,7 @@ impl<T: AsFd> Async<T> {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is not dropped and not used again, so both are taken once.
         let io = unsafe { ManuallyDrop::take(&mut this.io) };
-        // SAFETY: as above; the registration has no destructor that would end it.
+        // SAFETY: as above. The registration has no destructor that would end it.
         let registration = unsafe { std::ptr::read(&this.registration) };
         registration.end(&io);
         io
@@ -153,8 +154,10 @@ impl<T: AsFd> Async<T> {
         }
     }
 
-    /// Reads from a TCP stream. A read that does not fill the buffer has taken all data, so the
-    /// next one waits for an event without a system call that would find nothing.
+    /// Reads from a TCP stream.
+    ///
+    /// A read that does not fill the buffer has taken all data, so the next one waits for an event
+    /// without a system call that would find nothing.
     pub(crate) fn poll_read_stream(
         &self,
         cx: &mut Context<'_>,
@@ -177,8 +180,9 @@ impl<T: AsFd> Async<T> {
         }
     }
 
-    /// Waits until an attempt to read may succeed. It may find nothing: then use
-    /// [`read_with`](Self::read_with).
+    /// Waits until an attempt to read may succeed.
+    ///
+    /// It may find nothing: then use [`read_with`](Self::read_with).
     ///
     /// # Errors
     /// Fails if other coroutines wait too and there is no memory for one more.
@@ -197,7 +201,7 @@ impl<T: AsFd> Async<T> {
     }
 }
 
-/// Ready if an attempt may succeed and the coroutine has budget left.
+/// Returns ready if an attempt may succeed and the coroutine has budget left.
 fn poll_attempt(direction: &Readiness, cx: &Context<'_>) -> Poll<io::Result<Seen>> {
     let Poll::Ready(seen) = direction.poll_ready(cx) else {
         budget::renew();

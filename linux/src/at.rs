@@ -89,7 +89,8 @@ impl<F: Future> Future for At<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        // SAFETY: `future` is pinned while this is: no code moves it out. `change` is never pinned.
+        // SAFETY: `future` is pinned while this is, because no code moves it out. `change` is never
+        // pinned.
         let (change, future) = unsafe {
             let this = self.get_unchecked_mut();
             (&mut this.change, Pin::new_unchecked(&mut this.future))

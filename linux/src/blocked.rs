@@ -20,8 +20,9 @@ pub struct Blocked {
     /// Names the type of its future: for an `async fn` or block, the path of the function that it
     /// stands in.
     pub future: &'static str,
-    /// Measures how long the poll has lasted at least. The thread may have slept meanwhile, or had
-    /// no processor.
+    /// Measures how long the poll has lasted at least.
+    ///
+    /// The thread may have slept meanwhile, or had no processor.
     pub time: Duration,
     /// Gives the most urgent level that is ready and that no worker serves, if it is more urgent
     /// than this coroutine.

@@ -94,8 +94,9 @@ where
     })
 }
 
-/// Tests whether an allocation of so many bytes would succeed now. The standard library and
-/// `async-task` allocate afterwards, and end the process if they cannot.
+/// Tests whether an allocation of so many bytes would succeed now.
+///
+/// The standard library and `async-task` allocate afterwards, and end the process if they cannot.
 fn has_memory_for(bytes: usize) -> bool {
     let mut room: Vec<u8> = Vec::new();
     let granted = room.try_reserve_exact(bytes).is_ok();

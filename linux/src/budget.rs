@@ -15,8 +15,9 @@ thread_local! {
     static SPENT: Cell<(Option<CoroutineId>, u32)> = const { Cell::new((None, 0)) };
 }
 
-/// Takes one operation from the budget. Pending if the coroutine is to let others run first; then
-/// it is ready again.
+/// Takes one operation from the budget.
+///
+/// Returns pending if the coroutine is to let others run first. Then it is ready again.
 pub(crate) fn poll_proceed(cx: &Context<'_>) -> Poll<()> {
     let me = current();
     let proceed = SPENT.try_with(|spent| {

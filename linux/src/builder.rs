@@ -67,15 +67,17 @@ impl Builder {
         self
     }
 
-    /// Limits the coroutines that have not exited. One more is refused with
-    /// [`SpawnError::TableFull`](corank::SpawnError::TableFull).
+    /// Limits the coroutines that have not exited.
+    ///
+    /// One more is refused with [`SpawnError::TableFull`](corank::SpawnError::TableFull).
     pub fn capacity(mut self, coroutines: usize) -> Self {
         self.capacity = coroutines;
         self
     }
 
-    /// Names the runtime's threads: this name, a hyphen and a number. Linux shows the first 15
-    /// bytes.
+    /// Names the runtime's threads: this name, a hyphen and a number.
+    ///
+    /// Linux shows the first 15 bytes.
     ///
     /// # Panics
     /// Panics if the name has a zero byte.

@@ -77,7 +77,9 @@ impl Handle {
     }
 
     /// Returns a coroutine's effective priority: its own, or a more urgent one that it has
-    /// inherited. `None` if it has exited.
+    /// inherited.
+    ///
+    /// Returns `None` if it has exited.
     pub fn priority(&self, id: CoroutineId) -> Option<Priority> {
         self.0.executor.priority(id)
     }
@@ -96,8 +98,8 @@ impl Handle {
 /// Adds a coroutine to the current runtime, ready at the tail of its level.
 ///
 /// # Errors
-/// Fails if the table is full or memory is exhausted; outside a runtime
-/// ([`SpawnError::NotRunning`]); and in a runtime that stops ([`SpawnError::Closed`]).
+/// Fails if the table is full or memory is exhausted. Also fails outside a runtime
+/// ([`SpawnError::NotRunning`]), and in a runtime that stops ([`SpawnError::Closed`]).
 pub fn spawn<F>(priority: Priority, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
 where
     F: Future<Output: Send> + Send + 'static,

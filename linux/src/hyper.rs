@@ -59,7 +59,8 @@ pub struct Timer;
 /// Implements hyper's sleep.
 struct Sleep(time::Sleep);
 
-// SAFETY: a shared reference allows no operation: polling and dropping need exclusive access.
+// SAFETY: a shared reference allows no operation, because polling and dropping need exclusive
+// access.
 unsafe impl Sync for Sleep {}
 
 impl Future for Sleep {
@@ -103,7 +104,7 @@ macro_rules! streams {
                 cx: &mut Context<'_>,
                 mut buffer: ReadBufCursor<'_>,
             ) -> Poll<io::Result<()>> {
-                // SAFETY: the kernel writes into the buffer and does not read it; it makes no byte
+                // SAFETY: the kernel writes into the buffer and does not read it. It makes no byte
                 // uninitialised.
                 let room = unsafe { buffer.as_mut() };
                 self.poll_read_into(cx, room).map_ok(|count| {

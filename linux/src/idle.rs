@@ -36,8 +36,10 @@ const NOTIFIED: u8 = 3;
 /// Parks one worker, and wakes it.
 pub(crate) struct Parker {
     state: AtomicU8,
-    /// Set while [`Watch`] counts the worker as short-polling. The worker sets it after it was
-    /// counted; whichever thread clears it then subtracts it from the count.
+    /// Set while [`Watch`] counts the worker as short-polling.
+    ///
+    /// The worker sets it after it was counted; whichever thread clears it then subtracts it from
+    /// the count.
     short_polling: AtomicBool,
     /// Polls begun so far, for the watchdog.
     polls: AtomicU64,
@@ -186,8 +188,9 @@ impl Watch {
         }
     }
 
-    /// Parks the worker of `parker`, which has nothing to do. Returns at once if it was woken
-    /// before.
+    /// Parks the worker of `parker`, which has nothing to do.
+    ///
+    /// Returns at once if it was woken before.
     ///
     /// If no worker checks for events, calls `watch`, which sleeps in the kernel. Then calls
     /// `wake_successor`, which [wakes a sleeping worker](Parker::wake_sleeper), unless other
@@ -242,8 +245,9 @@ impl Pause {
         }
     }
 
-    /// Sleeps until a worker is awake; called by the thread of this pause. Returns at once unless
-    /// `all_parked` returns true.
+    /// Sleeps until a worker is awake; called by the thread of this pause.
+    ///
+    /// Returns at once unless `all_parked` returns true.
     pub(crate) fn sleep(&self, all_parked: impl FnOnce() -> bool) {
         self.paused.store(true, Ordering::Relaxed);
         // Either a worker that resumes sees the pause, or `all_parked` sees that the worker is

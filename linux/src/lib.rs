@@ -47,7 +47,7 @@
 //!   needs one. Exhausted memory is an error of a call that registers a descriptor, waits as a
 //!   second coroutine for one, makes a [blocking call](spawn_blocking), or operates on a file.
 //!   Existing coroutines continue without memory: polls, wakes, timers, I/O, locks, joins. Memory
-//!   that the standard library allocates is the exception, as everywhere in Rust: without it the
+//!   that the standard library allocates is the exception, as everywhere in Rust. Without it the
 //!   process ends when a runtime starts, a name is resolved, or child processes and signals are
 //!   used.
 //!
@@ -56,7 +56,7 @@
 //! - `hyper`: hyper's runtime traits.
 //! - `tower`: a layer that runs each request on a level of its own.
 //! - `tracing`: spans of coroutines, and an event for each blocked worker.
-//! - `domain`: priorities that processes share; see [`Builder::domain`].
+//! - `domain`: priorities that processes share (see [`Builder::domain`]).
 //!
 //! # Where to find what
 //! - [`main`], [`Runtime`], [`Builder`]; [`spawn`], [`JoinHandle`], [`Handle`]; [`at`] to run a

@@ -93,24 +93,27 @@ impl Command {
         self
     }
 
-    /// Sets the child's input. By default it is the parent's, and empty for
-    /// [`output`](Self::output).
+    /// Sets the child's input.
+    ///
+    /// By default it is the parent's, and empty for [`output`](Self::output).
     pub fn stdin(&mut self, input: impl Into<Stdio>) -> &mut Self {
         self.std.stdin(input);
         self.given.stdin = true;
         self
     }
 
-    /// Sets the child's output. By default it is the parent's, and a pipe for
-    /// [`output`](Self::output).
+    /// Sets the child's output.
+    ///
+    /// By default it is the parent's, and a pipe for [`output`](Self::output).
     pub fn stdout(&mut self, output: impl Into<Stdio>) -> &mut Self {
         self.std.stdout(output);
         self.given.stdout = true;
         self
     }
 
-    /// Sets the child's error output. By default it is the parent's, and a pipe for
-    /// [`output`](Self::output).
+    /// Sets the child's error output.
+    ///
+    /// By default it is the parent's, and a pipe for [`output`](Self::output).
     pub fn stderr(&mut self, output: impl Into<Stdio>) -> &mut Self {
         self.std.stderr(output);
         self.given.stderr = true;
@@ -118,7 +121,9 @@ impl Command {
     }
 
     /// Sets whether the child is killed when its [`Child`], or the future of
-    /// [`status`](Self::status) or [`output`](Self::output), is dropped. By default it continues.
+    /// [`status`](Self::status) or [`output`](Self::output), is dropped.
+    ///
+    /// By default it continues.
     pub fn kill_on_drop(&mut self, kill: bool) -> &mut Self {
         self.kill_on_drop = kill;
         self
@@ -311,8 +316,10 @@ impl Drop for Child {
 #[derive(Debug)]
 struct Process {
     child: std_process::Child,
-    /// Readable when the child has ended. Also addresses signals: the identifier of a child that
-    /// was waited for may belong to another process.
+    /// Readable when the child has ended.
+    ///
+    /// Also addresses signals: the identifier of a child that was waited for may belong to another
+    /// process.
     pidfd: Async<Arc<OwnedFd>>,
 }
 

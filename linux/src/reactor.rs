@@ -50,8 +50,9 @@ impl ReadyEvents {
         }
     }
 
-    /// Wakes the tasks that waited for the events, in the kernel's order. No lock of the runtime
-    /// may be held.
+    /// Wakes the tasks that waited for the events, in the kernel's order.
+    ///
+    /// No lock of the runtime may be held.
     pub(crate) fn wake_all(&mut self) {
         wake_all(&mut self.woken);
     }
@@ -87,12 +88,13 @@ impl Reactor {
         })
     }
 
-    /// Registers a descriptor, which stays open until [`deregister`](Self::deregister). `ready`:
-    /// whether to try before an event was announced.
+    /// Registers a descriptor, which stays open until [`deregister`](Self::deregister).
+    ///
+    /// `ready` is whether to try before an event was announced.
     ///
     /// # Errors
-    /// Returns the error of epoll: files and directories cannot be waited for (`EPERM`); too many
-    /// watches (`ENOSPC`); no memory, the kernel's or this process's.
+    /// Returns the error of epoll. Files and directories cannot be waited for (`EPERM`). There may
+    /// be too many watches (`ENOSPC`), or no memory, the kernel's or this process's.
     pub(crate) fn register(&self, descriptor: impl AsFd, ready: bool) -> io::Result<Token> {
         let token = self.sources.insert(ready)?;
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;

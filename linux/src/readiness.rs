@@ -75,7 +75,7 @@ impl Readiness {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ready if an attempt may succeed; otherwise the next event wakes the task.
+    /// Returns ready if an attempt may succeed. Otherwise the next event wakes the task.
     ///
     /// # Errors
     /// Fails if other tasks wait already and there is no memory for one more.
@@ -102,6 +102,7 @@ impl Readiness {
     }
 
     /// Notes that an attempt that began with `seen` took all data, as far as a short read shows.
+    ///
     /// Has no effect if the other side is done: the next attempt finds that, and there may be no
     /// further event.
     pub(crate) fn suppose_clear(&self, seen: Seen) {
@@ -112,10 +113,12 @@ impl Readiness {
     }
 
     /// Announces an event of a registration: adds the waiting wakers to `woken`, to be woken
-    /// without a lock. `over`: the other side is done, or there is an error.
+    /// without a lock.
     ///
-    /// Returns false if `woken` is full and there is no memory to grow it: then some tasks still
-    /// wait, and this is to be called again after those are woken.
+    /// `over` is set if the other side is done, or if there is an error.
+    ///
+    /// Returns false if `woken` is full and there is no memory to grow it. Then some tasks still
+    /// wait, and this is to be called again after those in `woken` are woken.
     pub(crate) fn announce(&self, number: u32, over: bool, woken: &mut Vec<Waker>) -> bool {
         let mut state = self.state();
         if state.number != number {

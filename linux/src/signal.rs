@@ -19,7 +19,7 @@
 //! - Each [`Signals`] receives each of its signals that comes after [`new`](Signals::new), however
 //!   many `Signals` and runtimes there are, and whatever other crates do with the crate
 //!   `signal-hook`.
-//! - As in the kernel, signals of one kind that come faster than they are received count as one: it
+//! - As in the kernel, signals of one kind that come faster than they are received count as one. It
 //!   is received at least once after the last of them. No kind displaces another.
 //! - A kind of signal that was once listened to has no default action any more in this process,
 //!   also when all `Signals` are dropped. Child processes have it again.
@@ -99,8 +99,8 @@ impl Signals {
     ///
     /// # Errors
     /// Fails for `KILL`, `STOP`, `SEGV`, `ILL` and `FPE`, which cannot be listened to
-    /// (`InvalidInput`); without descriptors; and outside of a runtime. Then it listens to nothing,
-    /// but the default action of a kind may be off already.
+    /// (`InvalidInput`). Also fails without descriptors, and outside of a runtime. Then it listens
+    /// to nothing, but the default action of a kind may be off already.
     pub fn new(kinds: impl IntoIterator<Item = Signal>) -> io::Result<Self> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let wakeups = Async::of_non_blocking(File::from(read))?;

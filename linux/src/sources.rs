@@ -78,8 +78,9 @@ impl Sources {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the entry of a registration, or of a later one of the same entry. `None` if the
-    /// token never was one.
+    /// Returns the entry of a registration, or of a later one of the same entry.
+    ///
+    /// Returns `None` if the token never was one.
     #[inline]
     pub(crate) fn get(&self, token: Token) -> Option<&Source> {
         let (part, offset) = part_of(token.index());

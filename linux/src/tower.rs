@@ -29,10 +29,10 @@ use crate::at::{At, at};
 /// a body that is produced while it is sent, is on the connection's level again.
 ///
 /// Requests of one connection must come one after the other, as in HTTP/1, or run in coroutines of
-/// their own, as with hyper's HTTP/2 and [`Spawner`](crate::hyper::Spawner): a coroutine is on one
-/// level at a time. Then the most urgent request of an HTTP/2 connection is served first, whatever
-/// came before it. The connection itself should be at least as urgent as any request, because it
-/// reads requests and writes answers.
+/// their own, as with hyper's HTTP/2 and [`Spawner`](crate::hyper::Spawner). The reason is that a
+/// coroutine is on one level at a time. With coroutines of their own the most urgent request of an
+/// HTTP/2 connection is served first, whatever came before it. The connection itself should be at
+/// least as urgent as any request, because it reads requests and writes answers.
 #[derive(Clone, Copy)]
 pub struct PriorityLayer<C> {
     choose: C,

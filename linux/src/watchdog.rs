@@ -15,8 +15,10 @@ use crate::idle::{Parker, Pause};
 use crate::shared::{Shared, WorkerEntry};
 use crate::time::{self, nanoseconds};
 
-/// Sets how often the watchdog runs while a worker is busy. If a poll keeps the worker that was to
-/// check for events, an idle worker begins to watch within twice this time.
+/// Sets how often the watchdog runs while a worker is busy.
+///
+/// If a poll keeps the worker that was to check for events, an idle worker begins to watch within
+/// twice this time.
 pub const WATCHDOG_TICK: Duration = Duration::from_millis(2);
 /// Counts the ticks without a busy worker after which the watchdog sleeps: so a worker that is idle
 /// for a moment costs no system call.

@@ -32,7 +32,9 @@ use crate::time::{self, nanoseconds};
 /// Limits the polls of a busy worker between two checks for events.
 pub const POLLS_PER_CHECK: u64 = 61;
 /// Bounds the time of a batch: a busy worker begins as many polls between two checks as took this
-/// long before, and at least one. A check costs about half a microsecond.
+/// long before, and at least one.
+///
+/// A check costs about half a microsecond.
 pub const TIME_PER_CHECK: Duration = Duration::from_micros(25);
 
 /// Replaces [`TIME_PER_CHECK`] for busy workers while an idle worker watches.

@@ -13,9 +13,9 @@ use corank_linux::net::UnixStream;
 use corank_linux::{Builder, Priority, spawn, time, yield_now};
 use futures::{AsyncReadExt, AsyncWriteExt};
 
-/// Two runtimes of one domain, each with as many busy workers as there are processors, on the most
-/// and the least urgent level: both finish all their work, also coroutines that wait for I/O and
-/// timers.
+/// Two runtimes of one domain finish all their work, also coroutines that wait for I/O and timers.
+///
+/// Each has two busy workers. One runtime is on the most and one on the least urgent level.
 #[test]
 fn two_runtimes_of_a_domain_do_all_their_work() {
     // Other users may not enter it.

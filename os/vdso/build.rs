@@ -6,7 +6,7 @@ fn main() {
     let arguments = [
         "-shared",
         "-soname=vdso.so",
-        // The symbols are bound here: nobody else defines any.
+        // The symbols are bound here: no other image defines any.
         "-Bsymbolic",
         "--no-undefined",
         "--gc-sections",

@@ -1,10 +1,10 @@
-//! What the examples of other crates call `futures_lite`: the real one, but for
+//! The crate that the examples of other crates call `futures_lite`. It is the real one, except for
 //! [`future::block_on`], which runs its future as a coroutine of a Corank runtime. So the examples
 //! are run as they are published (`build.rs` takes them from the crates' sources).
 
 pub use real::*;
 
-/// As the real one, but for `block_on`.
+/// The real module, except for `block_on`.
 pub mod future {
     use std::pin::{Pin, pin};
     use std::sync::LazyLock;
@@ -14,7 +14,7 @@ pub mod future {
 
     pub use real::future::*;
 
-    /// One for all examples, which run beside each other.
+    /// The one runtime of all examples, which run beside each other.
     static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
         let runtime = Builder::new().workers(2).name("compatible").build();
         runtime.expect("threads for the examples")
@@ -26,9 +26,9 @@ pub mod future {
         output: *mut Option<F::Output>,
     }
 
-    // SAFETY: whoever lent them waits, so that one thread at a time touches them. That is not
-    // enough for a future that keeps something of a thread's own, say the guard of a lock, from one
-    // poll to the next: so this is for the examples, none of which does, and for nothing else.
+    // SAFETY: the thread that lent them waits, so that one thread at a time touches them. That is
+    // not enough for a future that keeps something of a thread's own, such as the guard of a lock,
+    // from one poll to the next. So this is only for the examples, none of which does that.
     unsafe impl<F: Future> Send for Lent<F> {}
 
     impl<F: Future> Future for Lent<F> {
@@ -47,11 +47,11 @@ pub mod future {
     /// Runs a future as a coroutine, and waits for it here.
     ///
     /// # Panics
-    /// As the future.
+    /// Panics as the future does.
     pub fn block_on<T>(future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         let mut output = None;
-        // SAFETY: it isn't moved by what `Lent` does with it.
+        // SAFETY: `Lent` does not move it.
         let future: *mut _ = unsafe { future.as_mut().get_unchecked_mut() };
         lend(Lent {
             future,
@@ -62,8 +62,8 @@ pub mod future {
 
     fn lend<F: Future>(lent: Lent<F>) {
         let lent: Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(lent);
-        // SAFETY: only the lifetime is another one. `block_on` returns, or panics, when the
-        // coroutine is over and `lent` with it.
+        // SAFETY: only the lifetime changes. `block_on` returns, or panics, when the coroutine is
+        // over and `lent` with it.
         let lent: Pin<Box<dyn Future<Output = ()> + Send>> = unsafe { std::mem::transmute(lent) };
         RUNTIME.block_on(lent);
     }

@@ -1,5 +1,5 @@
-//! The examples in the documentation of async crates, as coroutines of a Corank runtime. Those that
-//! wait for nothing are left out.
+//! The examples in the documentation of async crates, as coroutines of a Corank runtime. Examples
+//! that wait for nothing are left out.
 
 #![allow(
     warnings,

@@ -2,20 +2,21 @@
 //! aside.
 //!
 //! A worker steps aside when
-//! 1. as many workers as there are processors stand ahead of it: those at a more urgent level, and
-//!    at its own level those that stand there for longer; and
+//! 1. as many workers as there are processors stand ahead of it, which are those at a more urgent
+//!    level, and at its own level those that stand there for longer; and
 //! 2. something strictly more urgent wants a processor, or has wanted one a short while ago.
 //!
 //! Among equals those stand behind that were last seen on a processor on which something strictly
-//! more urgent is now: they have lost it already, and if they stepped aside on another one, that
-//! would be left without work.
+//! more urgent is now. They have lost it already. If workers on another processor stepped aside
+//! instead, that would be left without work.
 //!
-//! For a worker that Linux knows to be less urgent (it is at nice 19) equals do not count in 1.:
-//! what is more urgent gets its processor from Linux at once, however many of them there are, and
-//! whoever sleeps leaves a processor without work until Linux has moved somebody there.
+//! Equals do not count in 1. for a worker that Linux knows to be less urgent (it is at nice 19).
+//! More urgent work gets the processor of such a worker from Linux at once, however many such
+//! workers there are. If such a worker slept, it would leave a processor without work until Linux
+//! has moved another thread there.
 //!
 //! So equals alone are left to Linux, which shares the processors among them fairly. But beside
-//! something more urgent only as many workers stay as there is room for: otherwise the urgent one
+//! something more urgent only as many workers stay as there is room for. Otherwise the urgent one
 //! finds several equals on each processor when it comes, and Linux lets it wait for their slices.
 
 use crate::claim::{Claim, ClaimState, Nanoseconds};
@@ -24,20 +25,23 @@ use corank::Priority;
 /// A worker in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// Which member of the membership it belongs to.
+    /// The member of the membership that it belongs to.
     pub(crate) member: usize,
-    /// Which of the member's workers it is.
+    /// The number of the worker among the member's workers.
     pub(crate) worker: usize,
     pub(crate) claim: Claim,
-    /// Where it was seen last, as far as that is known. One that is aside keeps it: else it would
-    /// be called back at once to where it made room.
+    /// The processor where it was seen last, as far as that is known.
+    ///
+    /// A worker that is aside keeps it. Otherwise it would be called back at once to where it made
+    /// room.
     pub(crate) processor: Option<u64>,
-    /// Something strictly more urgent runs there too. Found out by the [`AdmissionQueue`].
+    /// Something strictly more urgent runs there too. The [`AdmissionQueue`] finds this out.
     pub(crate) contended: bool,
 }
 
-/// How many processors each pair of members has in common: what one's workers take away from the
-/// other's.
+/// The number of processors that each pair of members has in common.
+///
+/// The workers of one member take these away from the workers of the other.
 #[derive(Clone, Debug)]
 pub(crate) struct Overlap {
     members: usize,
@@ -68,13 +72,13 @@ impl Overlap {
     }
 }
 
-/// Room for a decision, kept to be used again.
+/// Buffers for a decision, kept to be used again.
 #[derive(Debug, Default)]
 pub(crate) struct AdmissionQueue {
     entries: Vec<Entry>,
-    /// How many of each member stand ahead of the one that is looked at.
+    /// The number of workers of each member ahead of the one that is being decided.
     ahead: Vec<usize>,
-    /// How many of each member are strictly more urgent than that one.
+    /// The number of workers of each member that are strictly more urgent than that one.
     more_urgent: Vec<usize>,
     /// The most urgent level of each member that wants a processor, or has wanted one lately.
     urgent: Vec<Option<Priority>>,
@@ -92,7 +96,7 @@ impl AdmissionQueue {
         self.urgent.resize(members, None);
     }
 
-    /// One that wants a processor, or that has wanted one lately.
+    /// Adds a worker that wants a processor, or that has wanted one lately.
     pub(crate) fn add(&mut self, entry: Entry) {
         let urgent = &mut self.urgent[entry.member];
         let level = entry.claim.level;
@@ -104,14 +108,15 @@ impl AdmissionQueue {
         }
     }
 
-    /// Whether one of these sleeps at this level for the sake of others.
+    /// Tests whether a worker in the queue is aside at this level.
     pub(crate) fn has_aside_at(&self, level: Priority) -> bool {
         (self.entries.iter())
             .any(|entry| entry.claim.state == ClaimState::Aside && entry.claim.level == level)
     }
 
-    /// Since when the latest of the most urgent ones wants a processor, if they are strictly more
-    /// urgent than `level`.
+    /// Returns since when the latest of the most urgent ones wants a processor.
+    ///
+    /// Returns `None` unless they are strictly more urgent than `level`.
     pub(crate) fn more_urgent_since(&self, level: Priority) -> Option<Nanoseconds> {
         let level = (self.entries.iter())
             .map(|entry| entry.claim.level)
@@ -135,9 +140,11 @@ impl AdmissionQueue {
         }
     }
 
-    /// Tells of each in the queue, from its head, whether it has to step aside: then, what the most
-    /// urgent level is that it does so for. `rank` makes the order among those who came at the same
-    /// moment the same for all who look.
+    /// Calls `tell` for each entry, from the head of the queue, with the decision whether it has to
+    /// step aside.
+    ///
+    /// If it has to, the decision is the most urgent level that it does so for. `rank` orders
+    /// entries of the same moment in the same way for all participants.
     pub(crate) fn decide(
         &mut self,
         overlap: &Overlap,
@@ -220,7 +227,7 @@ mod tests {
         words
     }
 
-    /// Who steps aside, as (member, worker).
+    /// Returns the workers that step aside, as (member, worker).
     fn aside(entries: &[Entry], masks: &[u64]) -> Vec<(usize, usize)> {
         let masks: Vec<Processors> = masks.iter().map(|&mask| processors(mask)).collect();
         let mut queue = AdmissionQueue::default();
@@ -342,7 +349,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the definition at the top, counted anew for each.
+        /// Compares with the definition at the top, counted anew for each entry.
         #[test]
         fn the_decision_is_the_definition(them in proptest::collection::vec(any_entry(), 0..12), masks in proptest::array::uniform3(0u64..8)) {
             let entries: Vec<Entry> = (them.iter().enumerate())

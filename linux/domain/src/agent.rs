@@ -1,9 +1,9 @@
 //! The thread that keeps a participant in touch with its domain: it discovers the others, notices
 //! when they end, and ticks.
 //!
-//! It waits for nobody: every operation on a socket returns at once, and a participant that says
-//! nothing costs a file descriptor. What other processes can make it do is bounded by time, in
-//! [`Throttle`].
+//! It never waits for another process. Every operation on a socket returns at once, and a
+//! participant that sends nothing costs a file descriptor. [`Throttle`] bounds by time what other
+//! processes can make it do.
 
 use crate::admission_queue::AdmissionQueue;
 use crate::claim::{Claim, Nanoseconds};
@@ -25,22 +25,30 @@ use std::sync::atomic::{Ordering, fence};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How often it looks for participants that it missed: two that joined at the same moment, or one
-/// whose backlog was full.
+/// The interval at which it scans for participants that it missed.
+///
+/// These are two that joined at the same moment, or one whose backlog was full.
 const SCAN: Nanoseconds = 1_000_000_000;
-/// How long somebody who knocked may take to say who it is.
+/// The time within which a process that connected must send its handshake.
 const PATIENCE: Nanoseconds = 2_000_000_000;
-/// Connections at once. More would be more participants than make sense, or somebody's mistake.
+/// The limit of connections at once.
+///
+/// More would be more participants than make sense, or a mistake of a program.
 const LINKS: usize = 128;
-/// Connections of one other process at once, so that one process cannot take all [`LINKS`]. Each of
-/// its participants and watchers needs one, or two if both ends connected at the same moment.
+/// The limit of connections of one other process at once, so that it cannot take all [`LINKS`].
+///
+/// Each of its participants and watchers needs one, or two if both ends connected at the same
+/// moment.
 pub(crate) const LINKS_OF_ONE: usize = 16;
-/// Connections that one scan makes. The next scan goes on where this one ended.
+/// The limit of connections that one scan makes.
+///
+/// The next scan goes on where this one ended.
 const KNOCKS_OF_SCAN: usize = 64;
-/// After so many ticks without anything to do it ticks no more until a worker rouses it.
+/// The number of ticks without anything to do after which it stops ticking until a worker rouses
+/// it.
 const PAUSE_AFTER: u32 = 16;
 
-/// See the module's documentation.
+/// The state of the agent's thread.
 pub(crate) struct Agent {
     shared: Arc<Shared>,
     own_id: u64,
@@ -49,7 +57,7 @@ pub(crate) struct Agent {
     files: Files,
     links: Vec<Link>,
     queue: AdmissionQueue,
-    /// When to look for others again.
+    /// The time of the next scan for others.
     scan_at: Nanoseconds,
     /// The participant that the next scan begins behind.
     scanned: u64,
@@ -61,13 +69,13 @@ pub(crate) struct Agent {
 struct Link {
     socket: OwnedFd,
     process: u32,
-    /// Who is expected there; 0 if it was the other one who knocked.
+    /// The number of the participant expected there; 0 if the other process connected.
     id: u64,
     stage: Stage,
 }
 
 enum Stage {
-    /// It has not said who it is yet; it may until then.
+    /// It has not sent its handshake yet. It may do so until then.
     Unknown { until: Nanoseconds },
     /// It takes part.
     Participant(Arc<Peer>),
@@ -92,7 +100,7 @@ impl Drop for Guard {
     }
 }
 
-/// Starts the thread. It handles no signals: those are the program's.
+/// Starts the thread. It handles no signals, because those are the program's.
 pub(crate) fn start(agent: Agent) -> io::Result<Guard> {
     let shared = agent.shared.clone();
     let builder = thread::Builder::new().name("corank-domain".into());
@@ -103,9 +111,9 @@ pub(crate) fn start(agent: Agent) -> io::Result<Guard> {
     })
 }
 
-/// Threads that `start` makes block all signals.
+/// Calls `start` so that the threads that it makes block all signals.
 fn without_signals<T>(start: impl FnOnce() -> T) -> T {
-    // SAFETY: `sigset_t` is plain data, which sigfillset and pthread_sigmask fill in; the pointers
+    // SAFETY: `sigset_t` is plain data, which sigfillset and pthread_sigmask fill in. The pointers
     // are to locals.
     unsafe {
         let mut all = std::mem::zeroed();
@@ -154,7 +162,7 @@ impl Agent {
             self.tick(now);
             self.wait(now);
         }
-        // Nobody counts on this process any more; the others notice that the connections end.
+        // No other process counts on this one any more. The others notice that the connections end.
         self.shared.membership.load().members[0]
             .page()
             .heartbeat
@@ -162,7 +170,7 @@ impl Agent {
             .store(0, Ordering::Relaxed);
     }
 
-    /// Sleeps until something happens or the next tick is due, and takes in what has happened.
+    /// Sleeps until something happens or the next tick is due, and handles what has happened.
     fn wait(&mut self, now: Nanoseconds) {
         let ticks = self.shared.others() > 0 && !self.shared.agent_paused.load(Ordering::Acquire);
         let mut limit = Duration::from_nanos(self.scan_at.saturating_sub(now));
@@ -206,7 +214,7 @@ impl Agent {
         }
     }
 
-    /// Takes in what came over the connections; true if the membership has changed.
+    /// Handles what came over the connections. Returns true if the membership has changed.
     fn hear(&mut self, happened: &[bool], now: Nanoseconds) -> bool {
         let mut changed = false;
         let mut happened = happened.iter();
@@ -222,13 +230,13 @@ impl Agent {
                     }
                     Err(refusal) => {
                         throttle.warn(link.process, &refusal);
-                        // A participant that was refused stays refused: it is not asked again, as
+                        // A participant that was refused stays refused. It is not asked again as
                         // long as it is there.
                         link.id != 0 && refusal.is_for_good()
                     }
                 },
-                // Nothing is said after the handshake: it has ended, or does what participants
-                // don't.
+                // Participants send nothing after the handshake. So the other process has ended, or
+                // breaks that rule.
                 stage if heard => {
                     changed |= matches!(stage, Stage::Participant(_));
                     false
@@ -239,8 +247,10 @@ impl Agent {
         changed
     }
 
-    /// Accepts connections. Those that are left over, for lack of descriptors or because there are
-    /// too many at once, wait until the pause is over.
+    /// Accepts connections.
+    ///
+    /// Connections that are left over wait until the pause is over. The reason is a lack of
+    /// descriptors, or that there are too many at once.
     fn open(&mut self, now: Nanoseconds) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         while self.throttle.accepts(now) {
@@ -292,7 +302,7 @@ impl Agent {
         }
     }
 
-    /// Connects to the participants that it does not know, to a bounded number at a time.
+    /// Connects to the participants that it does not know yet, to a bounded number at a time.
     fn scan(&mut self) {
         let folders = match self.rendezvous.known_folders() {
             Ok(folders) => folders,
@@ -322,7 +332,7 @@ impl Agent {
                 left -= 1;
                 self.scanned = id;
                 match folder.knock(id) {
-                    // It may be stopped: then it answers when it goes on.
+                    // It may be stopped. Then it answers when it goes on.
                     Ok(Some(socket)) => self.link(socket, id, Nanoseconds::MAX),
                     Ok(None) => {}
                     // its backlog is full: next time.
@@ -332,13 +342,13 @@ impl Agent {
         }
     }
 
-    /// Shows everybody that is there to the workers.
+    /// Gives the workers a membership of all participants that are connected.
     fn gather(&mut self) {
         let own = self.shared.membership.load().members[0].clone();
         let mut members = vec![own];
         for link in &self.links {
             if let Stage::Participant(peer) = &link.stage
-                // Two that knock at once have two connections.
+                // Two participants that connect to each other at once have two connections.
                 && !members.iter().any(|member| member.id() == peer.id())
             {
                 members.push(peer.clone());
@@ -397,7 +407,7 @@ impl Agent {
         }
         self.idle_ticks = 0;
         self.shared.agent_paused.store(true, Ordering::Release);
-        // A worker shows its claim and then reads the flag; so either it sees the flag, or its
+        // A worker shows its claim and then reads the flag. So either it sees the flag, or its
         // claim is seen here.
         fence(Ordering::SeqCst);
         let own = &self.shared.membership.load().members[0];
@@ -411,7 +421,7 @@ impl Agent {
 }
 
 impl Link {
-    /// Takes in the handshake; true if it is a participant's.
+    /// Receives the handshake. Returns true if it is a participant's.
     fn receive_handshake(&mut self) -> Result<bool, Refusal> {
         let introduced = handshake::receive(&self.socket, self.process);
         let stage = match introduced {

@@ -1,4 +1,4 @@
-//! What a worker says of itself to the domain: one word.
+//! The claim that a worker shows to the domain, in one word.
 
 use corank::Priority;
 
@@ -18,7 +18,7 @@ pub(crate) type Nanoseconds = u64;
 pub(crate) enum ClaimState {
     /// It has work and takes a processor for it.
     Running,
-    /// It has work, and sleeps for the sake of others.
+    /// It has work, and sleeps to leave its processor to others.
     Aside,
     /// It has had work until a while ago.
     Released,
@@ -30,16 +30,17 @@ pub(crate) struct Claim {
     /// The most urgent level that it has work at.
     pub(crate) level: Priority,
     pub(crate) state: ClaimState,
-    /// Whether it looks at its doorbell before every poll: then it may be rung while it runs.
+    /// Whether it checks its doorbell before every poll. Then it may be rung while it runs.
     pub(crate) strict: bool,
-    /// Whether Linux puts it behind all others by itself: it is at nice 19.
+    /// Whether Linux puts it behind all others by itself, because it is at nice 19.
     pub(crate) behind: bool,
-    /// Since when it stands in the queue at its level, or since when it is released. Kept in units
-    /// of [`UNIT`].
+    /// Since when it stands in the queue at its level, or since when it is released.
+    ///
+    /// Kept in units of [`UNIT`].
     pub(crate) since: Nanoseconds,
 }
 
-/// The resolution of times in a claim: the word has 48 bits for them, which is nine years.
+/// The resolution of times in a claim. The word has 48 bits for them, which is nine years.
 pub(crate) const UNIT: Nanoseconds = 1 << 10;
 
 /// A word that no process of this version writes.
@@ -55,7 +56,7 @@ const TIME: u32 = 16;
 const UNUSED: u64 = 0xf0c0;
 
 impl Claim {
-    /// The word that says this. It is never 0, which is no claim.
+    /// Returns the word of this claim. It is never 0, which means no claim.
     pub(crate) fn to_word(self) -> u64 {
         let state: u64 = match self.state {
             ClaimState::Running => 1,
@@ -70,7 +71,7 @@ impl Claim {
             | (self.since / UNIT) << TIME
     }
 
-    /// What a word says; any word may come, because another process wrote it.
+    /// Decodes a word. Any word may come, because another process wrote it.
     pub(crate) fn from_word(word: u64) -> Result<Option<Self>, Damaged> {
         if word == 0 {
             return Ok(None);
@@ -93,7 +94,7 @@ impl Claim {
         }))
     }
 
-    /// Whether it wants a processor now.
+    /// Tests whether it wants a processor now.
     pub(crate) fn wants(self) -> bool {
         self.state != ClaimState::Released
     }

@@ -1,4 +1,4 @@
-//! Counts an executor's coroutines for those who watch the domain (feature `figures`).
+//! Counts an executor's coroutines for the watchers of the domain (feature `figures`).
 
 use crate::claim::Nanoseconds;
 use crate::clock;
@@ -7,7 +7,7 @@ use corank::{CoroutineId, Exit, Observer, Priority};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Where a coroutine is, and since when.
+/// The state of a coroutine, and since when.
 #[derive(Clone, Copy, Default)]
 enum Stay {
     /// No coroutine has this number.
@@ -21,8 +21,9 @@ enum Stay {
 /// One executor's counter.
 pub(crate) struct Count {
     figures: &'static Figures,
-    /// By the number of a coroutine's slot. The executor calls one at a time, so nobody ever waits
-    /// for the lock.
+    /// The stay of each coroutine, by the number of its slot.
+    ///
+    /// The executor makes one call at a time, so no thread ever waits for the lock.
     stays: Mutex<Vec<Stay>>,
     now: fn() -> Nanoseconds,
 }
@@ -37,7 +38,7 @@ impl Count {
         }
     }
 
-    /// The coroutine goes from where it was to where `next` says.
+    /// Moves the coroutine from its state to the one that `next` returns.
     fn go(&self, id: CoroutineId, next: impl FnOnce(Stay) -> Stay) {
         let slot = id.to_bits() as u32 as usize;
         let mut stays = self.stays.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +70,7 @@ impl Count {
     }
 }
 
-// SAFETY: it writes figures of its own and reads the clock; nothing of it belongs to an executor.
+// SAFETY: it writes figures of its own and reads the clock. Nothing of it belongs to an executor.
 unsafe impl Observer for Count {
     fn spawned(&self, id: CoroutineId, priority: Priority) {
         let now = (self.now)();
@@ -124,7 +125,7 @@ mod tests {
     use corank::{Config, Executor, yield_now};
     use std::task::Poll;
 
-    /// A clock that goes on by one each time it is read.
+    /// A clock that advances by one each time it is read.
     fn steps() -> Nanoseconds {
         thread_local!(static NOW: std::cell::Cell<u64> = const { std::cell::Cell::new(0) });
         NOW.replace(NOW.get() + 1)
@@ -138,7 +139,7 @@ mod tests {
         (executor, figures)
     }
 
-    /// (ready, running, polls) of a level.
+    /// Returns (ready, running, polls) of a level.
     fn at(figures: &Figures, level: Priority) -> [u64; 3] {
         let level = &figures.levels.0[usize::from(level.level())];
         [&level.ready, &level.running, &level.polls].map(|counter| counter.load(Ordering::Relaxed))

@@ -56,8 +56,9 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// The domain of this user that has this name: 1 to 64 of ASCII letters, digits, `-`, `_` and
-    /// `.`.
+    /// Selects the domain of this user that has this name.
+    ///
+    /// A name is 1 to 64 of ASCII letters, digits, `-`, `_` and `.`.
     pub fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -69,50 +70,57 @@ impl Domain {
         }
     }
 
-    /// Relaxed or strict; strict unless it is said.
+    /// Sets the mode, relaxed or strict. The default is strict.
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// How often everything is decided anew, whatever happened in between; 4 ms unless it is said.
-    /// At least 100 µs, at most 1 s.
+    /// Sets how often everything is decided anew, whatever happened in between.
     ///
-    /// All bounds are multiples of it: others wait for a process that does not move for 5 ticks at
+    /// The default is 4 ms, the minimum 100 µs, and the maximum 1 s.
+    ///
+    /// All bounds are multiples of it. Others wait for a process that does not move for 5 ticks at
     /// most, and one more until they notice.
     pub fn tick(mut self, tick: Duration) -> Self {
         self.tick = tick.clamp(Duration::from_micros(100), Duration::from_secs(1));
         self
     }
 
-    /// What `corank top` calls the process, at most 63 bytes; the name of the program unless it is
-    /// said.
+    /// Sets the name that `corank top` shows for the process, at most 63 bytes.
+    ///
+    /// The default is the name of the program.
     pub fn process(mut self, name: impl Into<String>) -> Self {
         self.process = Some(name.into());
         self
     }
 
-    /// What Linux is told of the levels that run; see [`ClassPolicy`].
+    /// Sets what Linux learns of the levels that run; see [`ClassPolicy`].
     pub fn class_policy(mut self, class_policy: ClassPolicy) -> Self {
         self.class_policy = class_policy;
         self
     }
 
-    /// Where the domain's participants find each other, instead of the user's own folders. The
-    /// folder belongs to the user, and nobody else can enter it. For tests, and for containers that
-    /// share a folder.
+    /// Sets the folder where the domain's participants find each other, instead of the user's own
+    /// folders.
+    ///
+    /// The folder belongs to the user, and no other user can enter it. It is for tests, and for
+    /// containers that share a folder.
     pub fn root(mut self, folder: impl Into<PathBuf>) -> Self {
         self.root = Some(folder.into());
         self
     }
 
-    /// Joins. Takes a thread, the *agent*, 16 KiB that stay mapped as long as the process lives,
-    /// and five file descriptors, with two more for each participant that joins. Waits for nobody,
-    /// and needs no privileges.
+    /// Joins the domain.
+    ///
+    /// Takes a thread, the *agent*, 16 KiB that stay mapped as long as the process lives, and five
+    /// file descriptors, with two more for each participant that joins. It waits for no other
+    /// process, and needs no privileges.
     ///
     /// # Errors
-    /// A name that is none; no folder that belongs to this user alone; exhausted memory, threads or
-    /// file descriptors. Then nothing is left behind, and the process can go on without the domain.
+    /// Fails if the name is not valid, if there is no folder that belongs to this user alone, or if
+    /// memory, threads or file descriptors are exhausted. Then nothing is left behind, and the
+    /// process can go on without the domain.
     pub fn join(self) -> Result<Participant, JoinError> {
         let name = Name::new(&self.name).ok_or_else(|| JoinError::Name(self.name.clone()))?;
         let rendezvous = Rendezvous {
@@ -156,7 +164,7 @@ impl Domain {
     }
 }
 
-/// The processors that this process may use.
+/// Returns the processors that this process may use.
 fn own_processors() -> io::Result<Processors> {
     let set = rustix::thread::sched_getaffinity(None)?;
     let mut processors = Processors::default();
@@ -172,7 +180,9 @@ fn program() -> String {
     name.into_owned()
 }
 
-/// A process's part in a domain. It leaves when the last clone and the last [`Worker`] are dropped.
+/// A process's membership in a domain.
+///
+/// It leaves when the last clone and the last [`Worker`] are dropped.
 #[derive(Clone)]
 pub struct Participant {
     pub(crate) shared: Arc<Shared>,
@@ -180,11 +190,14 @@ pub struct Participant {
 }
 
 impl Participant {
-    /// Where an executor shows its urgency: in the page that this process alone can write. One for
-    /// each executor, one for all workers of a [`SharedExecutor`](corank::SharedExecutor).
+    /// Returns the place where an executor shows its urgency, in the page that this process alone
+    /// can write.
+    ///
+    /// There is one for each executor, and one for all workers of a
+    /// [`SharedExecutor`](corank::SharedExecutor).
     ///
     /// # Errors
-    /// If there are 16 already.
+    /// Fails if there are 16 already.
     pub fn publish(&self) -> Result<&'static Published, TooMany> {
         self.shared.page.next_executor().ok_or(TooMany {
             what: "executors",
@@ -192,12 +205,13 @@ impl Participant {
         })
     }
 
-    /// Makes the calling thread a worker of the domain, for the executor that publishes there. It
-    /// stays in its place, because other threads of this process tell it there that somebody has
-    /// come.
+    /// Makes the calling thread a worker of the domain, for the executor that publishes there.
+    ///
+    /// The worker never moves in memory, because other threads of this process notify it there when
+    /// another participant has come.
     ///
     /// # Errors
-    /// If there are 64 already.
+    /// Fails if there are 64 already.
     pub fn worker(&self, published: &'static Published) -> Result<Pin<Box<Worker>>, TooMany> {
         Worker::new(self.shared.clone(), self.guard.clone(), published).ok_or(TooMany {
             what: "workers",
@@ -205,10 +219,11 @@ impl Participant {
         })
     }
 
-    /// Counts an executor's coroutines for `corank top`: for
-    /// [`Config::observer`](corank::Config::observer), one for each executor. Costs two readings of
-    /// the clock per poll, about 60 ns, and as long as the program runs 24 bytes for each coroutine
-    /// that there were at once.
+    /// Returns an observer that counts an executor's coroutines for `corank top`.
+    ///
+    /// It goes to [`Config::observer`](corank::Config::observer), one for each executor. It costs
+    /// two readings of the clock per poll, about 60 ns. It keeps 24 bytes for each coroutine that
+    /// there were at once, as long as the program runs.
     #[cfg(feature = "figures")]
     #[must_use]
     pub fn observer(&self) -> &'static dyn corank::Observer {
@@ -218,7 +233,7 @@ impl Participant {
         )))
     }
 
-    /// How many others take part in the domain, as far as this process knows.
+    /// Returns how many others take part in the domain, as far as this process knows.
     #[must_use]
     pub fn others(&self) -> usize {
         self.shared.others()
@@ -234,11 +249,11 @@ impl fmt::Debug for Participant {
     }
 }
 
-/// Why a process did not join.
+/// The reason why a process did not join.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// The domain's name is not one.
+    /// The domain's name is not valid.
     Name(String),
     /// There is no folder where the participants of this user could find each other.
     Folder(io::Error),
@@ -278,7 +293,7 @@ impl std::error::Error for JoinError {
     }
 }
 
-/// A participant has as many of something as its page has room for.
+/// The error that a participant's page has no room for another executor or worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooMany {
     what: &'static str,

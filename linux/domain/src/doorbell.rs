@@ -1,13 +1,14 @@
-//! A word that others change to say "look again", and on which its owner may sleep.
+//! A word that others change to make its owner decide again, and on which its owner may sleep.
 //!
-//! It carries no meaning but that: whoever is rung decides anew from the pages. So a ring too many
-//! costs a look, and one that is missing is made good by the next tick.
+//! It carries no other meaning. A worker that is rung decides anew from the pages. So a superfluous
+//! ring costs one decision, and the next tick makes up for a missing one.
 
 use crate::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// See the module's documentation. On a cache line of its own, because its owner reads it before
-/// every poll.
+/// The doorbell of one worker.
+///
+/// It lies on a cache line of its own, because its owner reads it before every poll.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub(crate) struct Doorbell {
@@ -17,30 +18,34 @@ pub(crate) struct Doorbell {
 }
 
 impl Doorbell {
-    /// What the owner compares with later. Relaxed, and one load: for before every poll.
+    /// Returns the word that the owner compares with later.
+    ///
+    /// It is one relaxed load, for use before every poll.
     #[inline]
     pub(crate) fn glance(&self) -> u32 {
         self.word.load(Ordering::Relaxed)
     }
 
-    /// As [`glance`](Self::glance), but what the last ringer did before is visible after it.
+    /// Returns the word like [`glance`](Self::glance), and makes visible what the last ringer did
+    /// before.
     pub(crate) fn listen(&self) -> u32 {
         self.word.load(Ordering::Acquire)
     }
 
-    /// For an owner that is running.
+    /// Rings for an owner that is running.
     pub(crate) fn ring(&self) {
         self.word.fetch_add(1, Ordering::Release);
     }
 
-    /// For an owner that sleeps, or is about to.
+    /// Rings for an owner that sleeps, or is about to, and wakes it.
     pub(crate) fn ring_and_wake(&self) {
         self.ring();
         self.wake();
     }
 
-    /// Sleeps until somebody rings, unless somebody has since the word was `heard`; at most for
-    /// `limit`, and possibly for less.
+    /// Sleeps until the doorbell rings, unless it has rung since the word was `heard`.
+    ///
+    /// It sleeps at most for `limit`, and possibly for less.
     #[cfg(not(loom))]
     pub(crate) fn sleep(&self, heard: u32, limit: Duration) {
         use rustix::thread::futex;
@@ -48,15 +53,15 @@ impl Doorbell {
             tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: limit.subsec_nanos().into(),
         };
-        // Not private: the ringer is another process. It fails where the word has changed, after
-        // the limit and at a signal: in each of these cases the caller looks again.
+        // Not private, because the ringer is another process. It fails where the word has changed,
+        // after the limit and at a signal. In each of these cases the caller checks again.
         let _ = futex::wait(&self.word, futex::Flags::empty(), heard, Some(&limit));
     }
 
     #[cfg(not(loom))]
     fn wake(&self) {
         use rustix::thread::futex;
-        // It fails where nobody can sleep, such as on a word that is not mapped any more.
+        // It fails where no thread can sleep, such as on a word that is not mapped any more.
         let _ = futex::wake(&self.word, futex::Flags::empty(), 1);
     }
 
@@ -71,7 +76,9 @@ impl Doorbell {
     }
 }
 
-/// What a futex promises, without a time limit: loom reports a sleep that nobody ends.
+/// A model of what a futex promises, without a time limit.
+///
+/// loom reports a sleep that nothing ends.
 #[cfg(loom)]
 #[derive(Default)]
 struct LoomFutex {

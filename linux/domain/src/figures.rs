@@ -1,31 +1,33 @@
-//! What a participant counts for those who watch the domain.
+//! The counters that a participant keeps for the watchers of the domain.
 
 use crate::claim::Nanoseconds;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters in the page. Written by the process that owns it, read by those who watch. All start at
-/// 0 and, but for the three that say how many there are now, only grow.
+/// The counters in the page.
+///
+/// The process that owns the page writes them, and watchers read them. All start at 0 and only
+/// grow, except for the three that say how many there are now.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub(crate) struct Figures {
-    /// How often a worker has stepped aside.
+    /// The number of times that a worker has stepped aside.
     pub(crate) asides: AtomicU64,
-    /// How often a worker found, when it stepped aside, that something more urgent had been waiting
-    /// for it to do so.
+    /// The number of times that a worker found, when it stepped aside, that something more urgent
+    /// had been waiting for it to do so.
     pub(crate) inversions: AtomicU64,
-    /// How long these had waited, all together, in nanoseconds.
+    /// The time that these had waited, all together, in nanoseconds.
     pub(crate) inverted: AtomicU64,
-    /// How long one of these had waited at most, in nanoseconds.
+    /// The longest time that one of these had waited, in nanoseconds.
     pub(crate) longest_inversion: AtomicU64,
-    /// How many executors count their coroutines; the rest is 0 without one.
+    /// The number of executors that count their coroutines. The rest is 0 without one.
     pub(crate) counting: AtomicU64,
-    /// Coroutines that wait for something, now.
+    /// The number of coroutines that wait for something now.
     pub(crate) blocked: AtomicU64,
-    /// By level.
+    /// The figures by level.
     pub(crate) levels: LevelFiguresOfAll,
 }
 
-/// One for each level.
+/// The figures of all levels, one for each level.
 #[repr(C)]
 pub(crate) struct LevelFiguresOfAll(pub(crate) [LevelFigures; corank::LEVELS]);
 
@@ -35,27 +37,30 @@ impl Default for LevelFiguresOfAll {
     }
 }
 
-/// What all coroutines of one level have had. A poll and the wait before it count for the level at
-/// which the poll began.
+/// The figures of all coroutines of one level.
+///
+/// A poll and the wait before it count for the level at which the poll began.
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct LevelFigures {
-    /// Ready coroutines, now.
+    /// The number of coroutines that are ready now.
     pub(crate) ready: AtomicU64,
-    /// Coroutines that are being polled, now.
+    /// The number of coroutines that are being polled now.
     pub(crate) running: AtomicU64,
     pub(crate) polls: AtomicU64,
-    /// Nanoseconds in polls.
+    /// The time in polls, in nanoseconds.
     pub(crate) run: AtomicU64,
-    /// Nanoseconds from being ready to being polled.
+    /// The time from being ready to being polled, in nanoseconds.
     pub(crate) wait: AtomicU64,
     /// The longest such time.
     pub(crate) longest_wait: AtomicU64,
 }
 
 impl Figures {
-    /// A worker steps aside; for something that has been `waiting` for that, or to keep room for
-    /// something that has gone.
+    /// Counts that a worker steps aside.
+    ///
+    /// It does so for something that has been `waiting` for that, or to keep room for something
+    /// that has gone.
     pub(crate) fn step_aside(&self, waiting: Option<Nanoseconds>) {
         self.asides.fetch_add(1, Ordering::Relaxed);
         let Some(waited) = waiting else {

@@ -1,5 +1,5 @@
-//! What two participants send each other first: who they are, and by which file descriptors their
-//! memory is mapped.
+//! The first message that two participants send each other: their identities, and the file
+//! descriptors by which their memory is mapped.
 
 use crate::memory::{Mapping, Unsuitable, Writers};
 use crate::page::{Doorbells, Foreign, Identity, Page, VERSION};
@@ -13,14 +13,14 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Bytes that begin every handshake, in all versions: this, and then the version in four bytes.
+/// The bytes that begin every handshake, in all versions. The version follows in four bytes.
 pub(crate) const MAGIC: [u8; 8] = *b"CORANK\0G";
-/// Bytes of a handshake of this version.
+/// The number of bytes of a handshake of this version.
 const LENGTH: usize = 16;
-/// Descriptors that a message is received with at most.
+/// The limit of descriptors that a message is received with.
 const MOST_FILES: usize = 8;
 
-/// Whether somebody takes part or watches.
+/// The role of a process that connects: it takes part or watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// It has a page and doorbells.
@@ -35,7 +35,7 @@ pub(crate) struct Files {
     pub(crate) doorbells: OwnedFd,
 }
 
-/// Sends a handshake; without files, that of a watcher. Does not wait.
+/// Sends a handshake without waiting. Without files it is that of a watcher.
 pub(crate) fn send(socket: impl AsFd, files: Option<&Files>) -> io::Result<()> {
     let role: u32 = files.is_none().into();
     let mut words = [0; LENGTH];
@@ -55,29 +55,29 @@ pub(crate) fn send(socket: impl AsFd, files: Option<&Files>) -> io::Result<()> {
     Ok(())
 }
 
-/// Somebody who takes part, as its handshake introduced it.
+/// A participant as its handshake introduced it.
 pub(crate) struct Introduced {
     pub(crate) identity: Identity,
     pub(crate) page: Mapping<Page>,
     pub(crate) doorbells: Mapping<Doorbells>,
 }
 
-/// Why somebody is not let in.
+/// The reason why a process is not let in.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// It has closed the connection: not worth a word.
+    /// It has closed the connection, which is not worth a warning.
     Gone,
     /// It belongs to another user.
     User(u32),
-    /// It speaks another version.
+    /// It uses another version.
     Version(u32),
-    /// What it said is no handshake.
+    /// What it sent is no handshake.
     Nonsense,
     /// Its memory is not fit to be mapped.
     Memory(Unsuitable),
     /// Its page is not one.
     Page(Foreign),
-    /// There are as many connections as are kept: of that process alone, or of all.
+    /// The limit of connections is reached, that of one process or that of all.
     TooManyConnections {
         /// Of that process alone.
         of_one: bool,
@@ -89,7 +89,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// Whether the same process would be refused again.
+    /// Tests whether the same process would be refused again.
     pub(crate) fn is_for_good(&self) -> bool {
         match self {
             Self::User(_) | Self::Version(_) | Self::Nonsense | Self::Page(_) | Self::Door(_) => {
@@ -141,7 +141,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// The process at the other end, as Linux knows it.
+/// Returns the process at the other end, as Linux reports it.
 pub(crate) fn process_of(socket: impl AsFd) -> Result<u32, Refusal> {
     let peer = sockopt::socket_peercred(socket)?;
     let own = rustix::process::geteuid();
@@ -151,12 +151,12 @@ pub(crate) fn process_of(socket: impl AsFd) -> Result<u32, Refusal> {
     Ok(peer.pid.as_raw_nonzero().get().unsigned_abs())
 }
 
-/// Takes in a handshake that has come. `None`: a watcher's. Does not wait.
+/// Receives a handshake that has come, without waiting. Returns `None` if it is a watcher's.
 pub(crate) fn receive(socket: impl AsFd, process: u32) -> Result<Option<Introduced>, Refusal> {
     // One byte more than there should be, to notice.
     let mut words = [0; LENGTH + 1];
-    // Room for more than there should be: surplus descriptors are closed, and not left in the
-    // process.
+    // Room for more than there should be, so that surplus descriptors are closed and not left in
+    // the process.
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -176,7 +176,7 @@ pub(crate) fn receive(socket: impl AsFd, process: u32) -> Result<Option<Introduc
         return Err(Refusal::Gone);
     }
     if received.flags.contains(ReturnFlags::CTRUNC) && files.len() < MOST_FILES {
-        // Descriptors ran out while they were received. It is no fault of the sender's.
+        // Descriptors ran out while they were received. The sender is not at fault.
         return Err(Errno::MFILE.into());
     }
     let words = &words[..received.bytes.min(words.len())];
@@ -284,7 +284,7 @@ mod tests {
         let mut words = [0; LENGTH];
         words[..8].copy_from_slice(&MAGIC);
         words[8] = 200;
-        // A later version may say more.
+        // A later version may send more.
         for words in [&words[..], &[&words[..], &[1; 40]].concat()] {
             let refusal = understand(words).unwrap_err();
             assert!(matches!(refusal, Refusal::Version(200)));

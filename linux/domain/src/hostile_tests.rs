@@ -1,7 +1,8 @@
-//! A participant whose handshake is valid, and which then writes anything anywhere in its page; and
-//! processes that say anything at the door.
+//! Tests of a participant with a valid handshake, which then writes anything anywhere in its page.
+//! Other tests are of processes that send anything to the door.
 //!
-//! `CORANK_SECONDS=N` makes each go on for so long, `CORANK_SEED` repeats a run's random numbers:
+//! `CORANK_SECONDS=N` makes each test go on for N seconds. `CORANK_SEED` repeats a run's random
+//! numbers:
 //!
 //! ```sh
 //! CORANK_SECONDS=600 CORANK_SEED=1 cargo test --release -p corank-domain --lib hostile_tests
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant};
 
 const WORDS: usize = size_of::<Page>() / 8;
 
-/// A page, to whoever writes it without knowing what it is.
+/// A page as plain words, to be written without regard to its layout.
 #[repr(C, align(4096))]
 struct Raw([AtomicU64; WORDS]);
 
@@ -41,7 +42,7 @@ impl Hostile {
     fn join(rendezvous: &Rendezvous) -> Self {
         let (page, page_file) = Mapping::<Raw>::create("page", Writers::Owner).unwrap();
         let (_, doorbells) = Mapping::<Doorbells>::create("doorbells", Writers::All).unwrap();
-        // What a page begins with is the same whoever writes it.
+        // The beginning of a page does not depend on its writer.
         let (good, _) = Mapping::<Page>::create("page", Writers::Owner).unwrap();
         good.introduce(&Identity {
             id: crate::rendezvous::new_id().unwrap(),
@@ -72,11 +73,11 @@ impl Hostile {
 fn read_word(page: &Mapping<Page>, at: usize) -> u64 {
     let start: *const Page = &raw const **page;
     // SAFETY: `at` is below the number of words in a page, which is aligned and consists of
-    // atomics; nobody else has this one.
+    // atomics. No other thread has this one.
     unsafe { (*start.cast::<AtomicU64>().add(at)).load(Ordering::Relaxed) }
 }
 
-/// A generator of Marsaglia's: the seed says all.
+/// A random generator of Marsaglia's. The seed determines all numbers.
 struct Lots(u64);
 
 impl Lots {
@@ -92,7 +93,9 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// As many rounds as are usual, or as fit into the time that is wanted; each has a seed of its own.
+/// Runs the usual number of rounds, or as many as fit into the requested time.
+///
+/// Each has a seed of its own.
 fn rounds(usual: u64, mut round: impl FnMut(u64)) {
     let seed = number("CORANK_SEED").unwrap_or_else(|| crate::rendezvous::lot().unwrap());
     println!("CORANK_SEED={seed}");
@@ -138,7 +141,7 @@ fn run(executor: &Executor, worker: &Worker, hostile: &Hostile, seed: u64, write
             }
         }
     });
-    // It claims what it likes, but nothing is damaged: the worker goes on when the claims are old.
+    // Its claims are arbitrary, but none is damaged. The worker goes on when the claims are old.
     let began = Instant::now();
     while executor.live() > 0 {
         if executor.step_under(worker) == Step::Elsewhere {
@@ -179,7 +182,7 @@ fn a_page_that_is_written_at_random_harms_nobody() {
     let worker = participant.worker(published).unwrap();
     rounds(10, |seed| run(&executor, &worker, &hostile, seed, 20_000));
     let began = Instant::now();
-    // It was warned of, once.
+    // There was one warning of it.
     until("a damaged page is warned of", || {
         warnings("is damaged") == 1
     });
@@ -193,7 +196,7 @@ fn a_page_that_is_written_at_random_harms_nobody() {
     }
 }
 
-/// A descriptor of any kind, which may be fit for a handshake.
+/// Returns a descriptor of any kind, which may be fit for a handshake.
 fn any_file(lots: &mut Lots) -> OwnedFd {
     match lots.next() % 6 {
         0 => Mapping::<Page>::create("page", Writers::Owner).unwrap().1,
@@ -209,7 +212,7 @@ fn any_file(lots: &mut Lots) -> OwnedFd {
     }
 }
 
-/// What a participant of this process would send, and its page.
+/// Returns what a participant of this process would send, and its page.
 fn good_page() -> (Mapping<Page>, Files) {
     let (own, page) = Mapping::<Page>::create("page", Writers::Owner).unwrap();
     own.introduce(&Identity {
@@ -223,7 +226,9 @@ fn good_page() -> (Mapping<Page>, Files) {
     (own, Files { page, doorbells })
 }
 
-/// One message: any bytes, or a handshake with something wrong, with any number of descriptors.
+/// Sends one message with any number of descriptors.
+///
+/// It is any bytes, or a handshake with something wrong.
 fn say_anything(socket: &OwnedFd, lots: &mut Lots) {
     let mut bytes = vec![0; lots.next() as usize % 40];
     for byte in &mut bytes {

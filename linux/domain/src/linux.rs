@@ -1,4 +1,4 @@
-//! What Linux is told of a thread, by `sched_setattr`.
+//! The settings of a thread in Linux's scheduler, by `sched_setattr`.
 
 use std::mem::size_of;
 use std::num::NonZeroU64;
@@ -20,8 +20,9 @@ pub(crate) struct Settings {
     pub(crate) policy: Policy,
     /// -20 to 19.
     pub(crate) nice: i32,
-    /// How long it wants to run at a time, in nanoseconds; 0 is Linux's choice. Kernels before 6.12
-    /// have no such wish.
+    /// The time that it asks to run at a time, in nanoseconds; 0 is Linux's choice.
+    ///
+    /// Kernels before 6.12 do not have this setting.
     pub(crate) slice: u64,
 }
 
@@ -29,7 +30,7 @@ pub(crate) fn own_thread() -> ThreadId {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
 
-/// How the calling thread is scheduled; `None` under a policy that needs privileges.
+/// Returns how the calling thread is scheduled; `None` under a policy that needs privileges.
 pub(crate) fn own_settings() -> Option<Settings> {
     let mut attributes = attributes(0);
     // SAFETY: the kernel writes at most as many bytes as it is told, into a local.
@@ -48,7 +49,7 @@ pub(crate) fn own_settings() -> Option<Settings> {
         libc::SCHED_IDLE => Policy::Idle,
         _ => return None,
     };
-    // Linux reports the slice in use: its own choice, where that is not the shortest, is no wish.
+    // Linux reports the slice in use. Any but the shortest is its own choice, and not a request.
     let slice = if attributes.sched_runtime == 100_000 {
         attributes.sched_runtime
     } else {
@@ -61,7 +62,7 @@ pub(crate) fn own_settings() -> Option<Settings> {
     })
 }
 
-/// Schedules a thread like this; false if that is not permitted, or if the thread has gone.
+/// Schedules a thread like this. Returns false if that is not permitted, or if the thread has gone.
 pub(crate) fn set(thread: ThreadId, settings: Settings) -> bool {
     let policy = match settings.policy {
         Policy::Other => libc::SCHED_OTHER,
@@ -74,23 +75,27 @@ pub(crate) fn set(thread: ThreadId, settings: Settings) -> bool {
     set_attributes(thread, &attributes)
 }
 
-/// Schedules a thread at the lowest real-time priority; false if that is not permitted.
+/// Schedules a thread at the lowest real-time priority. Returns false if that is not permitted.
 pub(crate) fn set_real_time(thread: ThreadId) -> bool {
     let mut attributes = attributes(libc::SCHED_FIFO);
     attributes.sched_priority = 1;
     set_attributes(thread, &attributes)
 }
 
-/// How late Linux may let a thread's timers fire, so that it wakes for several at once: in
-/// nanoseconds, mostly 50,000.
+/// The delay by which Linux may let a thread's timers fire late, so that it wakes for several at
+/// once.
+///
+/// In nanoseconds, mostly 50,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slack(NonZeroU64);
 
 impl Slack {
-    /// As good as none.
+    /// The least slack, which is as good as none.
     pub(crate) const LEAST: Self = Self(NonZeroU64::MIN);
 
-    /// The calling thread's from now on; returns the one before. `None` where Linux refuses.
+    /// Sets the calling thread's slack, and returns the one before.
+    ///
+    /// Returns `None` where Linux refuses.
     pub(crate) fn set(self) -> Option<Self> {
         let before = rustix::thread::current_timer_slack().ok()?;
         rustix::thread::set_current_timer_slack(Some(self.0)).ok()?;
@@ -98,8 +103,9 @@ impl Slack {
     }
 }
 
-/// Whether a thread that has become this nice may become as it was again. Found out by a thread
-/// that tries.
+/// Tests whether a thread that has become this nice may become as it was again.
+///
+/// A thread tries it to find out.
 pub(crate) fn may_return_from_nice(nice: i32) -> bool {
     let attempt = || {
         own_settings().is_some_and(|base| {

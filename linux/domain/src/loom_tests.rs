@@ -3,14 +3,13 @@
 //! Run it with
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p corank-domain --lib --target-dir target/loom`.
 //!
-//! A sleep that nobody ends is a deadlock, which loom reports: the time limits of real sleeps are
-//! not there.
+//! A sleep that nothing ends is a deadlock, which loom reports. Sleeps have no time limits here.
 //!
 //! | what is broken | test that fails |
 //! |---|---|
 //! | no fence in `Slot::show` | both |
 //! | the doorbell read after the decision; the sleeper rung but not woken | `who_steps_aside_is_called_when_the_urgent_one_goes` |
-//! | nobody rung at a claim | `of_an_urgent_claim_the_other_learns_in_any_case` |
+//! | no worker rung at a claim | `of_an_urgent_claim_the_other_learns_in_any_case` |
 //! | no fence in `AloneFlag::set_while`, or in `AloneFlag::clear` | `nobody_comes_unnoticed` |
 
 use crate::admission_queue::{AdmissionQueue, Processors};
@@ -67,7 +66,8 @@ impl Member for Arc<Process> {
 
 const NOW: Nanoseconds = 1 << 30;
 
-/// Nothing is kept for something that has gone, so that a release alone must end a sleep.
+/// Returns a timing that keeps no room for something that has gone, so that a release alone must
+/// end a sleep.
 fn timing() -> Timing {
     Timing {
         hold: 0,
@@ -132,7 +132,7 @@ fn of_an_urgent_claim_the_other_learns_in_any_case() {
         let heard = own.doorbell.listen();
         let aside = decide(&membership);
         other.join().unwrap();
-        // Either it has seen the claim, or it is rung before its next poll.
+        // Either it has seen the claim, or its doorbell rings before its next poll.
         assert!(aside || own.doorbell.listen() != heard);
     });
 }
@@ -150,7 +150,7 @@ fn nobody_comes_unnoticed() {
         });
         alone_flag.set_while(|| others.load(Ordering::Relaxed) == 0);
         agent.join().unwrap();
-        // Somebody has come: the worker asks.
+        // A participant has come, so the worker asks.
         assert!(!alone_flag.is_set());
     });
 }

@@ -1,9 +1,9 @@
-//! The membership of a domain as one participant sees it: how a worker claims, gives up and gets
-//! back a processor.
+//! The membership of a domain as one participant sees it. It defines how a worker claims, gives up
+//! and gets back a processor.
 //!
-//! Each worker writes its claim, and then reads everybody's; both are sequentially consistent. So
-//! of two workers that change their claims at once at least one sees both changes, and rings
-//! whoever has to know.
+//! Each worker writes its claim, and then reads all claims. Both are sequentially consistent. So of
+//! two workers that change their claims at once at least one sees both changes, and rings the
+//! workers concerned.
 
 use crate::admission_queue::{AdmissionQueue, Entry, Overlap, Processors};
 use crate::atomic::{AtomicU64, Ordering, fence};
@@ -12,15 +12,15 @@ use crate::doorbell::Doorbell;
 use corank::Priority;
 use std::time::Duration;
 
-/// What a worker shows: written by it alone.
+/// The words that a worker shows. Only the worker writes them.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub(crate) struct Slot {
     /// A [`Claim`] or 0.
     claim: AtomicU64,
-    /// When the worker last looked up from its coroutines.
+    /// The time when the worker last showed that it is still there.
     heartbeat: AtomicU64,
-    /// The processor that it ran on when it last looked up, plus one; 0 before that.
+    /// The processor that it ran on when it last showed that, plus one; 0 before that.
     processor: AtomicU64,
 }
 
@@ -32,23 +32,23 @@ impl Slot {
         fence(Ordering::SeqCst);
     }
 
-    /// The worker is still there.
+    /// Records that the worker is still there.
     pub(crate) fn record_heartbeat(&self, now: Nanoseconds) {
         self.heartbeat.store(now, Ordering::Relaxed);
     }
 
-    /// Where the worker runs now. It may be moved at any time.
+    /// Records the processor where the worker runs now. It may be moved at any time.
     pub(crate) fn runs_on(&self, processor: usize) {
         self.processor
             .store(processor as u64 + 1, Ordering::Relaxed);
     }
 
-    /// Where the worker was seen last, whatever is said of it.
+    /// Returns the processor where the worker was seen last, which may be any number.
     fn processor(&self) -> Option<u64> {
         self.processor.load(Ordering::Relaxed).checked_sub(1)
     }
 
-    /// The word of the claim and the last heartbeat, whatever they are.
+    /// Returns the word of the claim and the last heartbeat, whatever they are.
     pub(crate) fn words(&self) -> (u64, Nanoseconds) {
         let word = self.claim.load(Ordering::Acquire);
         (word, self.heartbeat.load(Ordering::Relaxed))
@@ -57,32 +57,34 @@ impl Slot {
 
 /// A participant, through its pages.
 pub(crate) trait Member {
-    /// The same for all who look, and different for all participants.
+    /// Returns its number, which is the same for all readers and different for all participants.
     fn id(&self) -> u64;
-    /// Where its workers may run.
+    /// Returns the processors where its workers may run.
     fn processors(&self) -> Processors;
-    /// How many slots to look at.
+    /// Returns how many slots to read.
     fn workers(&self) -> usize;
-    /// The slot of a worker below [`workers`](Self::workers).
+    /// Returns the slot of a worker below [`workers`](Self::workers).
     fn slot(&self, worker: usize) -> &Slot;
-    /// The doorbell of such a worker.
+    /// Returns the doorbell of such a worker.
     fn doorbell(&self, worker: usize) -> &Doorbell;
-    /// When its agent last showed that the process is alive.
+    /// Returns the time when its agent last showed that the process is alive.
     fn heartbeat(&self) -> Nanoseconds;
-    /// A slot has a word that makes no sense.
+    /// Records that a slot has a word that makes no sense.
     fn found_damage(&self);
 }
 
-/// How long things count. Every participant decides for itself; all are multiples of its tick.
+/// The times for which claims and room count.
+///
+/// Every participant decides for itself. All are multiples of its tick.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
-    /// How often everything is decided anew.
+    /// The interval at which everything is decided anew.
     pub(crate) tick: Duration,
-    /// For how long a worker that shows no sign of life is waited for.
+    /// The time for which others wait for a worker that shows no sign of life.
     pub(crate) grace: Nanoseconds,
-    /// For how long room is kept for something urgent that has gone.
+    /// The time for which room is kept for something urgent that has gone.
     pub(crate) hold: Nanoseconds,
-    /// For how long a worker runs before an equal that stepped aside has its turn.
+    /// The time for which a worker runs before an equal that stepped aside has its turn.
     pub(crate) slice: Nanoseconds,
 }
 
@@ -98,8 +100,9 @@ impl Timing {
     }
 }
 
-/// Times of other processes may be this far in the future: clocks of two processors are read one
-/// after the other.
+/// The limit by which times of other processes may be in the future.
+///
+/// The clocks of two processors are read one after the other.
 const FUTURE: Nanoseconds = 1_000_000_000;
 
 /// The participants of a domain. The first member is the own process.
@@ -117,12 +120,12 @@ impl<M: Member> Membership<M> {
         }
     }
 
-    /// Whether there is nobody else.
+    /// Tests whether there is no other participant.
     pub(crate) fn is_alone(&self) -> bool {
         self.members.len() <= 1
     }
 
-    /// Reads everybody's claims into `queue`.
+    /// Reads the claims of all members into `queue`.
     pub(crate) fn survey(&self, queue: &mut AdmissionQueue, now: Nanoseconds, timing: &Timing) {
         queue.clear(self.members.len());
         for (index, member) in self.members.iter().enumerate() {
@@ -138,7 +141,7 @@ impl<M: Member> Membership<M> {
                 };
                 let (seen, counts) = match claim.state {
                     ClaimState::Running => (heartbeat, timing.grace),
-                    // It sleeps: its agent sends the heartbeat for it.
+                    // It sleeps, so its agent sends the heartbeat for it.
                     ClaimState::Aside => (member.heartbeat(), timing.grace),
                     ClaimState::Released => (claim.since, timing.hold),
                 };
@@ -157,8 +160,10 @@ impl<M: Member> Membership<M> {
         }
     }
 
-    /// Decides anew, rings whoever is concerned, and says for whose sake the worker `own` has to
-    /// step aside, if it has to. `None`: the caller is no worker.
+    /// Decides anew, and rings the workers concerned.
+    ///
+    /// If the worker `own` has to step aside, returns the most urgent level that it does so for.
+    /// `own` is `None` if the caller is no worker.
     pub(crate) fn decide(
         &self,
         own: Option<usize>,
@@ -170,7 +175,7 @@ impl<M: Member> Membership<M> {
         self.ring(own, queue)
     }
 
-    /// The second half of [`decide`](Self::decide).
+    /// Does the second half of [`decide`](Self::decide).
     pub(crate) fn ring(&self, own: Option<usize>, queue: &mut AdmissionQueue) -> Option<Priority> {
         let mut decision = None;
         let rank = |member: usize| self.members[member].id();
@@ -289,7 +294,7 @@ mod tests {
         assert_eq!(membership.members[0].rings(), [0]);
     }
 
-    /// It looks at its ticks, and not before.
+    /// A relaxed worker decides at its ticks, and not before.
     #[test]
     fn a_relaxed_worker_is_not_rung() {
         let bulk = Process::new(1, 2);
@@ -322,13 +327,14 @@ mod tests {
         let urgent = Process::new(2, 1).with(0, 5, Released, NOW);
         let membership = Membership::new(vec![urgent, bulk]);
         decide(&membership, Some(0), NOW);
-        // The running one is the last in the queue, and there is room for two: it is told to make
-        // room.
+        // The running one is the last in the queue, and there is room for two. So it is rung to
+        // make room.
         assert_eq!(membership.members[1].rings(), [1, 1, 1]);
     }
 
-    /// The bound for whoever is killed, is stopped or hangs: it counts for the grace, and not a
-    /// nanosecond more.
+    /// The bound for a worker that is killed, is stopped or hangs.
+    ///
+    /// It counts for the grace, and not a nanosecond more.
     #[test]
     fn who_shows_no_sign_of_life_is_waited_for_as_long_as_the_grace() {
         let grace = Timing::of_tick(TICK).grace;
@@ -347,7 +353,9 @@ mod tests {
     }
 
     /// Beside something urgent as many run as there are processors, so that it finds one when it
-    /// comes back; for the hold, and not a nanosecond more.
+    /// comes back.
+    ///
+    /// That lasts for the hold, and not a nanosecond more.
     #[test]
     fn room_is_kept_for_who_has_gone_as_long_as_the_hold() {
         let hold = Timing::of_tick(TICK).hold;
@@ -405,8 +413,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is in somebody's page, a decision is made, and the own worker steps aside for a
-        /// level at most.
+        /// Whatever is in another participant's page, a decision is made, and the process's own
+        /// worker steps aside for a level at most.
         #[test]
         fn any_page_leads_to_a_decision(words in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..20), near: bool) {
             let foreign = Process::new(2, words.len());

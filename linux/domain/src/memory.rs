@@ -1,4 +1,4 @@
-//! Memory that processes share: sealed, so that nobody can take it away under a reader.
+//! Memory that processes share. It is sealed, so that no process can take it away under a reader.
 
 use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
@@ -10,19 +10,22 @@ use std::ops::Deref;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
 
-/// Who may write a piece of memory.
+/// The processes that may write a piece of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writers {
-    /// The process that made it. Linux refuses writable mappings and `write` to everybody else,
-    /// whatever they do with the file descriptor.
+    /// Only the process that made it.
+    ///
+    /// Linux refuses writable mappings and `write` to all others, whatever they do with the file
+    /// descriptor.
     Owner,
-    /// Everybody who has the file descriptor.
+    /// Every process that has the file descriptor.
     All,
 }
 
 impl Writers {
-    /// What has been promised of a file with this kind of memory: its size for ever, and who writes
-    /// it.
+    /// Returns the seals of a file with this kind of memory.
+    ///
+    /// They fix its size for ever, and which processes write it.
     fn seals(self) -> SealFlags {
         let size = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         match self {
@@ -38,7 +41,7 @@ impl Writers {
 /// The type consists of atomics alone (and of padding), and any bits are a value of it.
 pub(crate) unsafe trait Shareable: Sync {}
 
-/// A mapping of a `T` that other processes share. Unmapped when it is dropped.
+/// A mapping of a `T` that other processes share. It is unmapped when it is dropped.
 pub(crate) struct Mapping<T: Shareable> {
     start: NonNull<T>,
 }
@@ -49,7 +52,7 @@ unsafe impl<T: Shareable> Send for Mapping<T> {}
 unsafe impl<T: Shareable> Sync for Mapping<T> {}
 
 impl<T: Shareable> Mapping<T> {
-    /// New memory, all zeros, and the file descriptor by which others map it.
+    /// Creates memory that is all zeros, and the file descriptor by which others map it.
     pub(crate) fn create(name: &str, writers: Writers) -> io::Result<(Self, OwnedFd)> {
         let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, Self::LENGTH as u64)?;
@@ -58,11 +61,12 @@ impl<T: Shareable> Mapping<T> {
         Ok((mapping, file))
     }
 
-    /// Maps what another process [created](Self::create): to be read if its owner writes it, else
-    /// to be written too.
+    /// Maps memory that another process [created](Self::create).
+    ///
+    /// The mapping is only to be read if its owner writes it. Otherwise it is to be written too.
     pub(crate) fn open(file: impl AsFd, writers: Writers) -> Result<Self, Unsuitable> {
-        // Only memory files can be sealed at all: this also refuses files of a file system that may
-        // fail to read.
+        // Only memory files can be sealed at all. So this also refuses files of a file system that
+        // may fail to read.
         let seals = fcntl_get_seals(&file).map_err(|_| Unsuitable::NotSealed)?;
         if !seals.contains(writers.seals()) {
             return Err(Unsuitable::NotSealed);
@@ -109,22 +113,22 @@ impl<T: Shareable> Deref for Mapping<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: mapped at a page's boundary, which suits any `T` here, for the whole length; the
-        // file's seals keep its size. Any bits are a `T`, and whoever changes them, here or
-        // elsewhere, changes atomics.
+        // SAFETY: mapped at a page's boundary, which suits any `T` here, for the whole length. The
+        // file's seals keep its size. Any bits are a `T`, and every writer, here or elsewhere,
+        // changes atomics.
         unsafe { self.start.as_ref() }
     }
 }
 
 impl<T: Shareable> Drop for Mapping<T> {
     fn drop(&mut self) {
-        // SAFETY: nobody borrows it any more.
+        // SAFETY: no borrow of it is left.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), Self::LENGTH) };
         debug_assert!(unmapped.is_ok());
     }
 }
 
-/// Why somebody's file is not mapped.
+/// The reason why a file of another process is not mapped.
 #[derive(Debug)]
 pub(crate) enum Unsuitable {
     /// It could be taken away while it is read, or be written by others.

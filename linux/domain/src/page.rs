@@ -1,9 +1,8 @@
 //! The layout of what a participant shows to its domain.
 //!
-//! Two pieces of memory: the [`Page`], which only its process can write, and the [`Doorbells`],
-//! which everybody of the domain may ring. Everything is atomic, because the other side may be
-//! killed, stopped or replaced by anything at any instruction; a reader checks each value when it
-//! uses it.
+//! There are two pieces of memory. Only its process can write the [`Page`]. Every process of the
+//! domain may ring the [`Doorbells`]. Everything is atomic, because the other side may be killed,
+//! stopped or replaced by anything at any instruction. A reader checks each value when it uses it.
 
 use crate::admission_queue::Processors;
 use crate::claim::Nanoseconds;
@@ -15,17 +14,19 @@ use crate::rendezvous;
 use corank::Published;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// Processes that speak different versions do not see each other, and say so. To be raised with
-/// every change of the layouts, of their meaning and of the handshake.
+/// The version of the layouts, of their meaning and of the handshake, to be raised with every
+/// change.
+///
+/// Processes with different versions do not see each other, and warn of it.
 pub(crate) const VERSION: u32 = 2;
 /// The first word of a page.
 const MAGIC: u64 = u64::from_le_bytes(*b"CORANK\0P");
 
-/// Workers of a participant.
+/// The limit of workers of a participant.
 pub(crate) const WORKERS: usize = 64;
-/// Executors of a participant.
+/// The limit of executors of a participant.
 pub(crate) const EXECUTORS: usize = 16;
-/// Bytes of a name that is shown.
+/// The number of bytes of a name that is shown.
 pub(crate) const NAME: usize = 64;
 
 /// A cache line.
@@ -33,45 +34,45 @@ pub(crate) const NAME: usize = 64;
 #[derive(Default)]
 pub(crate) struct Alone<T>(pub(crate) T);
 
-/// What a participant shows.
+/// The memory that a participant shows.
 #[repr(C, align(4096))]
 pub(crate) struct Page {
     head: Head,
-    /// When the agent last showed that the process is alive.
+    /// The time when the agent last showed that the process is alive.
     pub(crate) heartbeat: Alone<AtomicU64>,
-    /// One for each worker.
+    /// The slots, one for each worker.
     pub(crate) slots: [Slot; WORKERS],
     /// The bitmaps of its executors.
     pub(crate) executors: [Alone<Published>; EXECUTORS],
-    /// What `corank top` shows.
+    /// The counters that `corank top` shows.
     pub(crate) figures: Figures,
 }
 
 // SAFETY: atomics alone.
 unsafe impl Shareable for Page {}
 
-/// What does not change after the participant has shown its page to anyone, except for the two
-/// counts.
+/// The part that does not change after the participant has shown its page to another process,
+/// except for the two counts.
 #[repr(C, align(64))]
 struct Head {
     magic: AtomicU64,
     version: AtomicU32,
     process: AtomicU32,
     id: AtomicU64,
-    /// 0: relaxed. 1: strict.
+    /// The mode: 0 is relaxed, 1 is strict.
     strict: AtomicU32,
-    /// How many slots have ever been used.
+    /// The number of slots that have ever been used.
     workers: AtomicU32,
-    /// How many executors have ever published.
+    /// The number of executors that have ever published.
     executors: AtomicU32,
     processors: [AtomicU64; 16],
     name: [AtomicU8; NAME],
 }
 
-/// Who a participant is.
+/// The identity of a participant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// The number of the process, and 32 bits drawn by lot. The same for all who look.
+    /// The number of the process, and 32 random bits. It is the same for all readers.
     pub(crate) id: u64,
     pub(crate) process: u32,
     pub(crate) strict: bool,
@@ -79,19 +80,19 @@ pub(crate) struct Identity {
     pub(crate) name: String,
 }
 
-/// Why a page is not one.
+/// The reason why a page is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Foreign {
     /// It does not begin as a page does.
     NoPage,
     /// It has another version of the layout.
     Version(u32),
-    /// It says that it belongs to another process than the one that sent it.
+    /// It names another process than the one that sent it.
     Process(u32),
 }
 
 impl Page {
-    /// Fills in who one is. The page is all zeros before.
+    /// Fills in the identity. The page is all zeros before.
     pub(crate) fn introduce(&self, identity: &Identity) {
         let head = &self.head;
         head.process.store(identity.process, Ordering::Relaxed);
@@ -100,7 +101,7 @@ impl Page {
         for (word, &bits) in head.processors.iter().zip(&identity.processors) {
             word.store(bits, Ordering::Relaxed);
         }
-        // At most all but one: the name ends with a zero.
+        // At most all but one, because the name ends with a zero.
         for (byte, &letter) in head.name[..NAME - 1].iter().zip(identity.name.as_bytes()) {
             byte.store(letter, Ordering::Relaxed);
         }
@@ -108,7 +109,7 @@ impl Page {
         head.magic.store(MAGIC, Ordering::Release);
     }
 
-    /// Who it is that `process` sent this page.
+    /// Returns the identity in this page, which `process` sent.
     pub(crate) fn identity(&self, process: u32) -> Result<Identity, Foreign> {
         let head = &self.head;
         if head.magic.load(Ordering::Acquire) != MAGIC {
@@ -130,7 +131,8 @@ impl Page {
             .map(|byte| byte.load(Ordering::Relaxed))
             .take_while(|&byte| byte != 0)
             .collect();
-        // It may be shown on a terminal, so nothing but what can be seen.
+        // It may be shown on a terminal, so characters that change how others are shown are
+        // replaced.
         let visible = |letter: char| if steers(letter) { '?' } else { letter };
         Ok(Identity {
             id,
@@ -144,17 +146,17 @@ impl Page {
         })
     }
 
-    /// How many slots to look at.
+    /// Returns how many slots to read.
     pub(crate) fn workers(&self) -> usize {
         (self.head.workers.load(Ordering::Acquire) as usize).min(WORKERS)
     }
 
-    /// From now on at least `count` slots are looked at.
+    /// Makes readers read at least `count` slots from now on.
     pub(crate) fn use_workers(&self, count: usize) {
         self.head.workers.fetch_max(count as u32, Ordering::AcqRel);
     }
 
-    /// The next executor's cell; `None` if all are taken.
+    /// Returns the next executor's cell; `None` if all are taken.
     pub(crate) fn next_executor(&self) -> Option<&Published> {
         let taken = (self.head.executors)
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |taken| {
@@ -164,20 +166,21 @@ impl Page {
         Some(&self.executors[taken as usize].0)
     }
 
-    /// The executors that have ever published.
+    /// Returns the cells of the executors that have ever published.
     pub(crate) fn published(&self) -> impl Iterator<Item = &Published> {
         let used = self.head.executors.load(Ordering::Acquire) as usize;
         self.executors.iter().take(used).map(|cell| &cell.0)
     }
 
-    /// The last sign of life of the process.
+    /// Returns the last sign of life of the process.
     pub(crate) fn last_heartbeat(&self) -> Nanoseconds {
         self.heartbeat.0.load(Ordering::Relaxed)
     }
 }
 
-/// Tests whether a character changes how the others are shown: control characters, those that set
-/// the direction of text, and those without a width.
+/// Tests whether a character changes how the others are shown.
+///
+/// These are control characters, those that set the direction of text, and those without a width.
 fn steers(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')

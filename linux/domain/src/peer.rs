@@ -1,4 +1,4 @@
-//! A participant through its memory: oneself, or somebody else.
+//! A participant seen through its memory, the own process or another.
 
 use crate::admission_queue::Processors;
 use crate::claim::Nanoseconds;
@@ -11,7 +11,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// See the module's documentation.
+/// A participant and its mapped memory.
 pub(crate) struct Peer {
     pub(crate) identity: Identity,
     page: Memory<Page>,
@@ -56,7 +56,7 @@ impl Peer {
         &self.page
     }
 
-    /// Whether its page was found damaged, for the first time.
+    /// Tests whether its page was found damaged for the first time.
     pub(crate) fn warn_of_damage(&self) -> bool {
         self.damaged.load(Ordering::Relaxed) && !self.warned.swap(true, Ordering::Relaxed)
     }

@@ -1,11 +1,11 @@
 //! The rendezvous directory, where the participants of a domain find each other: a folder that only
 //! their user can enter.
 //!
-//! In order: `/run/user/UID`, `$XDG_RUNTIME_DIR`, and else a folder `/dev/shm/corank-UID-LOT`. The
-//! last has a name that is drawn by lot, because `/dev/shm` belongs to all: another user may take
-//! any name beforehand, but cannot make a folder that belongs to us. A participant listens in the
-//! first that there is, and looks for others in all of them, so that two that began differently
-//! still find each other.
+//! The candidates are, in order: `/run/user/UID`, `$XDG_RUNTIME_DIR`, and else a folder
+//! `/dev/shm/corank-UID-LOT`. The last has a random name, because `/dev/shm` belongs to all users.
+//! Another user may take any name beforehand, but cannot make a folder that belongs to us. A
+//! participant listens in the first that exists, and searches all of them for others. So two that
+//! began differently still find each other.
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstat, mkdirat, openat, renameat, unlinkat};
 use rustix::io::Errno;
@@ -17,23 +17,26 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Letters of a domain's name.
+/// The limit of letters of a domain's name.
 const LONGEST_NAME: usize = 64;
-/// Files of a folder that are looked at.
+/// The limit of files of a folder that are examined.
 const MOST_FILES: usize = 4096;
-/// Where all users may make folders.
+/// The folder in which all users may make folders.
 const SHARED: &str = "/dev/shm";
-/// Files there that are looked at: other users may make many, so that the folders of this user are
-/// hard to find.
+/// The limit of files there that are examined.
+///
+/// Other users may make many, so that the folders of this user are hard to find.
 const MOST_SHARED_FILES: usize = 1 << 16;
-/// Folders of this user there that are used. There is more than one only where two processes began
-/// at the same moment.
+/// The limit of folders of this user there that are used.
+///
+/// There is more than one only where two processes began at the same moment.
 const MOST_SHARED_FOLDERS: usize = 8;
-/// How many may knock before the agent opens: twice as many as there can be.
+/// The number of processes that may connect before the agent accepts: as many as it keeps.
 const BACKLOG: i32 = 128;
 
-/// A domain's name: 1 to 64 of ASCII letters, digits, `-`, `_` and `.`, the last not at the
-/// beginning.
+/// The name of a domain.
+///
+/// It is 1 to 64 of ASCII letters, digits, `-`, `_` and `.`, the last not at the beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name(String);
 
@@ -53,17 +56,18 @@ impl fmt::Display for Name {
     }
 }
 
-/// Where a domain is to be found.
+/// The place where a domain is to be found.
 #[derive(Clone, Debug)]
 pub(crate) struct Rendezvous {
     pub(crate) name: Name,
-    /// Instead of the user's own folders.
+    /// The folder to use instead of the user's own folders.
     pub(crate) root: Option<PathBuf>,
 }
 
 impl Rendezvous {
-    /// The folder to listen in, and then all others where participants may be. Makes one in
-    /// `/dev/shm` if there is none at all.
+    /// Returns the folder to listen in, and then all others where participants may be.
+    ///
+    /// Makes one in `/dev/shm` if there is none at all.
     pub(crate) fn folders(&self) -> io::Result<Vec<Folder>> {
         let mut roots = self.roots()?;
         if roots.is_empty() {
@@ -72,8 +76,10 @@ impl Rendezvous {
         self.within(&roots)
     }
 
-    /// As [`folders`](Self::folders), but makes none: for each further look, which another user
-    /// could otherwise turn into a folder more each time.
+    /// Returns the same as [`folders`](Self::folders), but makes none.
+    ///
+    /// It is for each further scan. Otherwise another user could cause one more folder to be made
+    /// each time.
     pub(crate) fn known_folders(&self) -> io::Result<Vec<Folder>> {
         self.within(&self.roots()?)
     }
@@ -93,7 +99,7 @@ impl Rendezvous {
         Ok(roots)
     }
 
-    /// The domain's folder in each of these.
+    /// Returns the domain's folder in each of these.
     fn within(&self, roots: &[OwnedFd]) -> io::Result<Vec<Folder>> {
         roots
             .iter()
@@ -112,7 +118,7 @@ fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// A folder that belongs to this user, and that nobody else can enter.
+/// Opens a folder that belongs to this user, and that no other user can enter.
 fn own_folder(parent: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
     let folder = openat(parent, path, flags, Mode::empty())?;
@@ -140,7 +146,9 @@ fn shared_prefix() -> String {
     format!("corank-{}-", user())
 }
 
-/// Those in `/dev/shm` that begin as ours do and belong to us; sorted, so that all prefer the same.
+/// Returns the folders in `/dev/shm` whose names begin as ours do and that belong to us.
+///
+/// They are sorted, so that all processes prefer the same.
 fn own_shared_folders(shared: &Path) -> Vec<OwnedFd> {
     let Ok(entries) = std::fs::read_dir(shared) else {
         return Vec::new();
@@ -163,37 +171,38 @@ fn make_shared_folder(shared: &Path) -> io::Result<OwnedFd> {
     own_folder(CWD, &path)
 }
 
-/// A new participant's number: the process's own, and above it 32 bits drawn by lot. So no process
-/// can take the number of another's participant: Linux says which process is at the other end of a
-/// connection.
+/// Returns a new participant's number: the process's own, and above it 32 random bits.
+///
+/// So no process can take the number of another's participant, because Linux reports which process
+/// is at the other end of a connection.
 pub(crate) fn new_id() -> io::Result<u64> {
     Ok(lot()? << 32 | u64::from(std::process::id()))
 }
 
-/// The process that a participant's number belongs to.
+/// Returns the process that a participant's number belongs to.
 pub(crate) fn process_of(id: u64) -> u32 {
     id as u32
 }
 
-/// A number that nobody can guess.
+/// Returns a random number that cannot be guessed.
 pub(crate) fn lot() -> io::Result<u64> {
     let mut bytes = [0; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// A domain's folder: a socket for each participant.
+/// A domain's folder, with a socket for each participant.
 pub(crate) struct Folder(OwnedFd);
 
 impl Folder {
-    /// Others may knock here from now on.
+    /// Listens in this folder. Others may connect from now on.
     pub(crate) fn listen(&self, id: u64) -> io::Result<Door> {
         let socket = new_socket()?;
         let hidden = format!(".{id:016x}");
         let name = door_name(id);
         bind(&socket, &self.address(&hidden)?)?;
-        // A door that nobody listens at is taken for one that was left behind: so it gets its name
-        // when somebody does.
+        // A door at which no process listens is taken for one that was left behind. So it gets its
+        // name after it listens.
         let opened =
             listen(&socket, BACKLOG).and_then(|()| renameat(&self.0, &hidden, &self.0, &name));
         if let Err(error) = opened {
@@ -207,7 +216,7 @@ impl Folder {
         })
     }
 
-    /// The participants that have a door here.
+    /// Returns the participants that have a door here.
     pub(crate) fn doors(&self) -> io::Result<Vec<u64>> {
         let mut doors = Vec::new();
         for entry in Dir::read_from(&self.0)?.take(MOST_FILES) {
@@ -222,14 +231,16 @@ impl Folder {
         Ok(doors)
     }
 
-    /// Knocks at a participant's door. `None` if nobody is there: then it was left behind by one
-    /// that was killed, and is removed.
+    /// Connects to a participant's door. Returns `None` if no process listens there.
+    ///
+    /// Then a process that was killed has left it behind, and it is removed.
     pub(crate) fn knock(&self, id: u64) -> io::Result<Option<OwnedFd>> {
         let socket = new_socket()?;
         match connect(&socket, &self.address(&door_name(id))?) {
             Ok(()) => Ok(Some(socket)),
             Err(Errno::CONNREFUSED) => {
-                // Nobody ever listens at it again: each participant makes a door of its own.
+                // No process ever listens at it again, because each participant makes a door of its
+                // own.
                 unlinkat(&self.0, door_name(id), AtFlags::empty())?;
                 Ok(None)
             }
@@ -238,8 +249,10 @@ impl Folder {
         }
     }
 
-    /// An address holds 107 bytes of a path: too few for some folders, so the path goes through the
-    /// open folder.
+    /// Returns the address of a file in this folder.
+    ///
+    /// An address holds 107 bytes of a path, which is too few for some folders. So the path goes
+    /// through the open folder.
     fn address(&self, name: &str) -> io::Result<SocketAddrUnix> {
         let path = format!("/proc/self/fd/{}/{name}", self.0.as_raw_fd());
         Ok(SocketAddrUnix::new(path)?)
@@ -320,7 +333,7 @@ mod tests {
     fn in_a_folder_of_all_only_ours_count() {
         let shared = private_folder();
         assert!(own_shared_folders(shared.path()).is_empty());
-        // What somebody else may have put there.
+        // A file that another user may have put there.
         let squatted = shared.path().join(format!("{}0", shared_prefix()));
         std::fs::create_dir(&squatted).unwrap();
         std::fs::set_permissions(&squatted, PermissionsExt::from_mode(0o777)).unwrap();

@@ -1,6 +1,6 @@
-//! Descriptors run out, or another process connects, knocks and rings as often as it can. What the
-//! agent and the workers do for it is counted, in turns and connections against the time that
-//! passed: a slow machine allows more, and never less.
+//! Tests in which descriptors run out, or another process connects and rings as often as it can.
+//! They count what the agent and the workers do for it, in turns and connections against the time
+//! that passed. A slow machine allows more, and never less.
 //!
 //! A limit of descriptors is that of a whole process, so each such test runs itself again as a
 //! process of its own.
@@ -25,10 +25,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The folder where the processes of a test find each other; it tells the process that a test has
-/// started from the test.
+/// Names the folder where the processes of a test find each other.
+///
+/// It distinguishes the process that a test has started from the test.
 const ROOT: &str = "CORANK_TEST_ROOT";
-/// How often the agent looks for others.
+/// The interval at which the agent scans for others.
 const SCAN: Duration = Duration::from_secs(1);
 
 fn join(root: &Path) -> (Participant, Rendezvous) {
@@ -42,8 +43,9 @@ fn join(root: &Path) -> (Participant, Rendezvous) {
     (domain.tick(SCAN).join().unwrap(), rendezvous)
 }
 
-/// Runs a test of this program, by its path, once more: as a process that finds its folder in the
-/// environment.
+/// Returns the command that runs a test of this program, by its path, once more.
+///
+/// It is a process that finds its folder in the environment.
 fn again(test: &str, root: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -85,7 +87,9 @@ fn knock(rendezvous: &Rendezvous) -> OwnedFd {
     folder.knock(door).unwrap().unwrap()
 }
 
-/// What a participant of this process sends. The page stays as long as the first is kept.
+/// Returns what a participant of this process sends.
+///
+/// The page stays as long as the first value is kept.
 fn files() -> (Mapping<Page>, Files) {
     let (own, page) = Mapping::<Page>::create("page", Writers::Owner).unwrap();
     own.introduce(&Identity {
@@ -99,8 +103,10 @@ fn files() -> (Mapping<Page>, Files) {
     (own, Files { page, doorbells })
 }
 
-/// The turns of the agent in some time are at most two for each pause (one that notices its end,
-/// one that tries again), two for each scan, and a few of its own.
+/// Asserts that the agent does not take too many turns in some time.
+///
+/// There are at most two for each pause (one that notices its end, one that tries again), two for
+/// each scan, and a few of its own.
 fn assert_turns_are_bounded(participant: &Participant, at_least: Duration) {
     let turns = &participant.shared.turns;
     let (began, before) = (Instant::now(), turns.load(Ordering::Relaxed));
@@ -250,7 +256,7 @@ fn one_process_does_not_take_all_connections() {
     until("the other process is seen", || {
         participant.others() >= LINKS_OF_ONE
     });
-    // This process's connections come behind all of the other's.
+    // This process's connections come after all of the other's.
     let socket = knock(&rendezvous);
     let (_page, files) = files();
     handshake::send(&socket, Some(&files)).unwrap();
@@ -265,7 +271,7 @@ fn one_process_does_not_take_all_connections() {
 fn a_doorbell_rung_without_end_does_not_keep_a_worker_busy() {
     let root = private_folder();
     let (bulk, rendezvous) = join(root.path());
-    // What every process of the domain gets: the doorbells of another.
+    // Every process of the domain gets the doorbells of another.
     let door = knock(&rendezvous);
     handshake::send(&door, None).unwrap();
     let mut introduced = None;

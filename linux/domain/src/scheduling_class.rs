@@ -1,15 +1,14 @@
-//! What Linux is told of the levels that a process runs.
+//! The scheduling classes by which Linux learns of the levels that a process runs.
 //!
-//! A process that becomes urgent must get a processor before it can show that it is: until then
-//! only Linux can help it. So Linux is told the *scheduling class* of the process's most urgent
-//! work. There are three, each a range of levels. All workers of a process are in the same class:
-//! they share the locks of one executor, and one that Linux leaves aside must not hold up a more
-//! urgent one.
+//! A process that becomes urgent must get a processor before it can show that it is. Until then
+//! only Linux can help it. So the process sets the *scheduling class* of its most urgent work in
+//! Linux. There are three classes, each a range of levels. All workers of a process are in the same
+//! class, because they share the locks of one executor. A worker that Linux leaves aside must not
+//! hold up a more urgent one.
 //!
-//! In the most urgent class the workers' timers are exact as well, which each worker sees to
-//! itself.
+//! In the most urgent class the workers' timers are also exact. Each worker sets that itself.
 //!
-//! A class that is more urgent is entered at once, a less urgent one at a tick: so there are at
+//! A class that is more urgent is entered at once, a less urgent one at a tick. So there are at
 //! most two system calls per worker and tick.
 
 use crate::linux::{self, Policy, Settings};
@@ -19,29 +18,35 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::page::WORKERS;
 
-/// What a process lets Linux know of its levels: what it may, without privileges, and what it
-/// promises.
+/// The policy by which a process lets Linux know of its levels.
+///
+/// It depends on what the process may do without privileges, and on what it promises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClassPolicy {
-    /// Nothing: its threads stay as they are.
+    /// Linux learns nothing. The threads stay as they are.
     Silent,
-    /// Levels 0 to 15 run with the shortest slice that Linux has and timers that are exact, 16 to
-    /// 47 as the process was started, 48 to 63 under `SCHED_BATCH`, at nice 19 where the process
-    /// may leave that again: with `CAP_SYS_NICE`, or an `RLIMIT_NICE` of 20.
+    /// Each level runs in the scheduling class of its range.
+    ///
+    /// Levels 0 to 15 run with the shortest slice that Linux has and timers that are exact. Levels
+    /// 16 to 47 run as the process was started. Levels 48 to 63 run under `SCHED_BATCH`, and at
+    /// nice 19 where the process may leave that again (with `CAP_SYS_NICE`, or an `RLIMIT_NICE` of
+    /// 20).
     #[default]
     ByLevel,
-    /// The process promises that it has nothing but bulk work: its workers run under `SCHED_BATCH`
-    /// at nice 19 from the beginning, whatever their levels. Needs no privileges, but cannot be
-    /// undone without them.
+    /// The process promises that it has nothing but bulk work.
+    ///
+    /// Its workers run under `SCHED_BATCH` at nice 19 from the beginning, whatever their levels.
+    /// This needs no privileges, but cannot be undone without them.
     Bulk,
-    /// As `ByLevel`; but levels 0 to 15 run under `SCHED_FIFO` where that is permitted
-    /// (`CAP_SYS_NICE`, or an `RLIMIT_RTPRIO`), ahead of everything else on the machine. An urgent
-    /// coroutine that does not end takes a processor away from all.
+    /// As `ByLevel`, but levels 0 to 15 run under `SCHED_FIFO` where that is permitted
+    /// (`CAP_SYS_NICE`, or an `RLIMIT_RTPRIO`), ahead of everything else on the machine.
+    ///
+    /// An urgent coroutine that does not end takes a processor away from all.
     RealTime,
 }
 
-/// A range of levels, as Linux is told.
+/// A range of levels with the same settings in Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum SchedulingClass {
@@ -68,9 +73,11 @@ impl SchedulingClass {
     }
 }
 
-/// The shortest slice that Linux lets a thread have: what it wakes for, it begins at once.
+/// The shortest slice that Linux lets a thread have.
+///
+/// With it a thread begins at once what it wakes for.
 const SHORTEST_SLICE: u64 = 100_000;
-/// Below this a thread is as little urgent as it can be.
+/// The greatest niceness, at which a thread is as little urgent as it can be.
 const NICEST: i32 = 19;
 
 /// The threads of a process, and the class that they are in.
@@ -78,7 +85,7 @@ pub(crate) struct SchedulingClasses {
     class_policy: ClassPolicy,
     /// Whether a thread may become as urgent again as it was.
     may_return: bool,
-    /// As in the state; read without the lock.
+    /// The same class as in the state, to be read without the lock.
     current: AtomicU8,
     state: Mutex<State>,
 }
@@ -86,18 +93,18 @@ pub(crate) struct SchedulingClasses {
 struct State {
     current: SchedulingClass,
     threads: [Option<Thread>; WORKERS],
-    /// For how many ticks a less urgent class would have done.
+    /// The number of ticks for which a less urgent class would have sufficed.
     calm: u32,
 }
 
 #[derive(Clone, Copy)]
 struct Thread {
     id: linux::ThreadId,
-    /// How it was when it became a worker.
+    /// Its settings when it became a worker.
     base: Settings,
 }
 
-/// A less urgent class is entered when it would have done for so many ticks.
+/// The number of ticks for which a less urgent class must have sufficed before it is entered.
 const CALM: u32 = 2;
 
 impl SchedulingClasses {
@@ -122,13 +129,13 @@ impl SchedulingClasses {
         SchedulingClass::from_number(self.current.load(Ordering::Relaxed))
     }
 
-    /// The calling thread is a worker from now on.
+    /// Makes the calling thread a worker from now on.
     pub(crate) fn enter(&self, worker: usize) {
         if self.class_policy == ClassPolicy::Silent {
             return;
         }
-        // One under another policy, such as a real-time one, was given that by somebody who knows
-        // better.
+        // A thread under another policy, such as a real-time one, was given that on purpose, and
+        // keeps it.
         let Some(base) = linux::own_settings() else {
             return;
         };
@@ -141,15 +148,16 @@ impl SchedulingClasses {
         self.tell(thread, state.current);
     }
 
-    /// The calling thread is a worker no more.
+    /// Ends the worker's registration and restores its thread's settings.
     pub(crate) fn leave(&self, worker: usize) {
         if let Some(thread) = self.lock().threads[worker].take() {
             linux::set(thread.id, thread.base);
         }
     }
 
-    /// Work at this level begins. Says whether Linux puts the process's workers behind all others
-    /// from now on.
+    /// Enters the class of this level, because work at it begins.
+    ///
+    /// Returns whether Linux puts the process's workers behind all others from now on.
     pub(crate) fn raise(&self, level: Priority) -> bool {
         self.raise_to(SchedulingClass::of(level));
         match self.class_policy {
@@ -161,7 +169,7 @@ impl SchedulingClasses {
         }
     }
 
-    /// Whether Linux is told that the process is as urgent as can be.
+    /// Tests whether the process is in the most urgent class in Linux.
     pub(crate) fn is_urgent(&self) -> bool {
         matches!(
             self.class_policy,
@@ -169,7 +177,8 @@ impl SchedulingClasses {
         ) && self.current() == SchedulingClass::Urgent
     }
 
-    /// Something of unknown urgency comes for a worker that sleeps.
+    /// Enters the normal class, because something of unknown urgency comes for a worker that
+    /// sleeps.
     pub(crate) fn raise_for_arrival(&self) {
         self.raise_to(SchedulingClass::Normal);
     }
@@ -180,7 +189,9 @@ impl SchedulingClasses {
         }
     }
 
-    /// At each tick: the most urgent level that any worker has had something to do at lately.
+    /// Updates the class at each tick.
+    ///
+    /// `most_urgent` is the most urgent level that any worker has had something to do at lately.
     pub(crate) fn tick(&self, most_urgent: Option<Priority>) {
         let class = most_urgent.map_or(SchedulingClass::Normal, SchedulingClass::of);
         if class == self.current() {
@@ -252,7 +263,7 @@ mod tests {
         );
     }
 
-    /// What Linux says of a thread after each step, which is made from another thread.
+    /// Compares what Linux reports of a thread after each step, which is made from another thread.
     #[test]
     fn linux_is_told_of_urgency_at_once_and_of_calm_after_two_ticks() {
         let classes = SchedulingClasses::new(ClassPolicy::ByLevel);

@@ -1,4 +1,4 @@
-//! What a participant's workers and its agent have in common.
+//! The state that a participant's workers and its agent share.
 
 use crate::alone_flag::AloneFlags;
 use crate::clock;
@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// See the module's documentation.
+/// The shared state of one participant.
 pub(crate) struct Shared {
     pub(crate) page: &'static Page,
     pub(crate) doorbells: &'static Doorbells,
@@ -22,21 +22,22 @@ pub(crate) struct Shared {
     pub(crate) mode: Mode,
     pub(crate) timing: Timing,
     pub(crate) scheduling_classes: SchedulingClasses,
-    /// Everybody, oneself first. Replaced by the agent alone.
+    /// All participants, the own process first. Only the agent replaces it.
     pub(crate) membership: ArcSwap<Membership<Arc<Peer>>>,
-    /// Which slots have a worker.
+    /// The slots that have a worker.
     taken: AtomicU64,
-    /// Whom a [`caller`](crate::Worker::caller) has called.
+    /// The workers that a [`caller`](crate::Worker::caller) has called.
     pub(crate) called: [AtomicBool; WORKERS],
-    /// Ends the agent's sleep.
+    /// The descriptor that ends the agent's sleep.
     pub(crate) wakeup: OwnedFd,
-    /// No worker has had anything to do for a while: the agent does not tick.
+    /// Set while the agent does not tick, because no worker has had anything to do for a while.
     pub(crate) agent_paused: AtomicBool,
     pub(crate) stop: AtomicBool,
-    /// How often the agent has looked at everything.
+    /// The number of times that the agent has checked everything.
     #[cfg(test)]
     pub(crate) turns: AtomicU64,
-    /// How often workers that are aside have asked whether there is a processor for them.
+    /// The number of times that workers that are aside have asked whether there is a processor for
+    /// them.
     #[cfg(test)]
     pub(crate) looks_aside: AtomicU64,
 }
@@ -70,7 +71,7 @@ impl Shared {
         })
     }
 
-    /// A slot for one more worker.
+    /// Takes a slot for one more worker.
     pub(crate) fn take_slot(&self) -> Option<usize> {
         let taken = self
             .taken
@@ -88,7 +89,7 @@ impl Shared {
         self.taken.fetch_and(!(1 << slot), Ordering::AcqRel);
     }
 
-    /// Every worker looks again at its next pick: who takes part has changed.
+    /// Makes every worker decide anew at its next pick, because the membership has changed.
     pub(crate) fn ring_all(&self) {
         self.alone_flags.clear();
         for doorbell in &self.doorbells.0[..self.page.workers()] {
@@ -96,7 +97,7 @@ impl Shared {
         }
     }
 
-    /// There is something to do: the agent ticks from now on.
+    /// Makes the agent tick from now on, because there is something to do.
     pub(crate) fn rouse_agent(&self) {
         if self.agent_paused.load(Ordering::Relaxed)
             && self.agent_paused.swap(false, Ordering::AcqRel)
@@ -110,7 +111,7 @@ impl Shared {
         let _ = rustix::io::write(&self.wakeup, &1u64.to_ne_bytes());
     }
 
-    /// How many others take part.
+    /// Returns how many others take part.
     pub(crate) fn others(&self) -> usize {
         self.membership.load().members.len() - 1
     }

@@ -1,5 +1,5 @@
-//! Who must not take part: other versions, other users, what is no participant. Each is refused,
-//! with a warning that says why.
+//! Tests of processes that must not take part: other versions, other users, and processes that are
+//! no participants. Each is refused, with a warning that gives the reason.
 
 use std::fmt::Debug;
 use std::fs::{Permissions, set_permissions};
@@ -23,10 +23,10 @@ use crate::page::{Doorbells, Page};
 use crate::rendezvous::{Name, Rendezvous};
 use crate::{ClassPolicy, Domain, Participant};
 
-/// Far beyond all bounds: whoever waits for that long waits for ever.
+/// A time far beyond all bounds. A test that waits for that long waits for ever.
 const LONG: Duration = Duration::from_secs(60);
 
-/// What this program of tests was warned of.
+/// The warnings in this program of tests.
 static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 struct Collects;
@@ -58,13 +58,13 @@ impl Subscriber for Collects {
     fn exit(&self, _: &Id) {}
 }
 
-/// Warnings are collected from now on. Called before anybody is warned.
+/// Collects warnings from now on. It is called before there are any.
 pub(crate) fn collect_warnings() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| tracing::subscriber::set_global_default(Collects).unwrap());
 }
 
-/// How many of this kind there were so far.
+/// Returns how many of this kind there were so far.
 pub(crate) fn warnings(of: &str) -> usize {
     let warnings = WARNINGS.lock().unwrap();
     warnings.iter().filter(|text| text.contains(of)).count()
@@ -85,7 +85,7 @@ pub(crate) fn private_folder() -> tempfile::TempDir {
         .unwrap()
 }
 
-/// A participant in a folder of its own.
+/// Makes a participant in a folder of its own.
 fn participant(root: &Path) -> (Participant, Rendezvous) {
     collect_warnings();
     let domain = Domain::named("strangers")
@@ -98,7 +98,7 @@ fn participant(root: &Path) -> (Participant, Rendezvous) {
     (domain.join().unwrap(), rendezvous)
 }
 
-/// A connection to the only participant.
+/// Connects to the only participant.
 fn knock(rendezvous: &Rendezvous) -> OwnedFd {
     let folder = &rendezvous.folders().unwrap()[0];
     let door = folder.doors().unwrap()[0];
@@ -115,7 +115,7 @@ fn strangers_are_ignored_with_a_warning() {
             version(7_000_001),
             "it speaks version 7000001 of the domain's protocol",
         ),
-        // A later version may say more.
+        // A later version may send more.
         (
             [version(7_000_002), vec![1; 90]].concat(),
             "it speaks version 7000002 of the domain's protocol",
@@ -128,8 +128,8 @@ fn strangers_are_ignored_with_a_warning() {
         let socket = knock(&rendezvous);
         rustix::io::write(&socket, &handshake).unwrap();
         until(warning, || warnings(warning) == 1);
-        // What they were told says why on their side, if they speak an older version: it begins as
-        // every handshake does.
+        // What they received gives the reason on their side, if they use an older version. It
+        // begins as every handshake does.
         let mut told = [0; 32];
         let (count, _) =
             rustix::net::recv(&socket, &mut told, rustix::net::RecvFlags::empty()).unwrap();
@@ -145,15 +145,19 @@ fn strangers_are_ignored_with_a_warning() {
     assert_eq!(participant.others(), 0);
 }
 
-/// What needs privileges to be shown: another user. Where there are none, nothing is shown; stage
-/// `domain` of the tests runs this with those that there are.
+/// Tests with another user, which need privileges.
+///
+/// Without privileges they test nothing. Stage `domain` of the tests runs this with those that
+/// there are.
 mod with_privileges {
     use super::*;
 
-    /// Nobody's.
+    /// The user `nobody`.
     const OTHER: u32 = 65_534;
 
-    /// Lets another user's process do something and stay for a while; `None` without privileges.
+    /// Lets another user's process do something and stay for a while.
+    ///
+    /// Returns `None` without privileges.
     fn as_another_user(
         act: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
     ) -> Option<io::Result<std::process::Child>> {
@@ -191,7 +195,7 @@ mod with_privileges {
         assert_eq!(participant.others(), 0);
     }
 
-    /// Should it come to a door nevertheless, it isn't let in: Linux says whose it is.
+    /// If it reaches a door nevertheless, it isn't let in, because Linux reports its user.
     #[test]
     fn another_user_is_refused_at_the_door() {
         let open = tempfile::tempdir().unwrap();

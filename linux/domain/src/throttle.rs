@@ -1,27 +1,31 @@
-//! What bounds the agent's work for others, however often they connect and whatever they send.
+//! The bounds of the agent's work for others, however often they connect and whatever they send.
 
 use crate::claim::Nanoseconds;
 use crate::handshake::Refusal;
 use std::io;
 use std::time::Duration;
 
-/// Connections that are accepted in each [`PAUSE`], whether they come together or one by one.
+/// The number of connections that are accepted in each [`PAUSE`], whether they come together or one
+/// by one.
 pub(crate) const KNOCKS: usize = 32;
-/// For so long no connection is accepted after [`KNOCKS`] of them, and after an error: descriptors
-/// or memory have run out, and the socket stays readable.
+/// The time for which no connection is accepted after [`KNOCKS`] of them, and after an error.
+///
+/// After an error, descriptors or memory have run out, and the socket stays readable.
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
-/// Refused processes that are warned of in a period; of more than that, only how many there were.
+/// The number of refused processes for which there is a warning in a period.
+///
+/// For more than that, only their number is reported.
 const WARNINGS: u32 = 8;
 
 /// Decides when connections are accepted, and what is warned of.
 #[derive(Default)]
 pub(crate) struct Throttle {
-    /// Until then none is accepted.
+    /// The time until which no connection is accepted.
     paused_until: Nanoseconds,
-    /// When the connections were begun to be counted, and how many there were since.
+    /// The time when counting of connections began, and how many there were since.
     counted_from: Nanoseconds,
     knocks: usize,
-    /// Refusals since the period began.
+    /// The number of refusals since the period began.
     refusals: u32,
     warned_of_connections: bool,
     warned_of_shortage: bool,
@@ -33,7 +37,7 @@ impl Throttle {
         self.paused_until = now + PAUSE.as_nanos() as Nanoseconds;
     }
 
-    /// How long the pause still lasts; `None` if connections are accepted.
+    /// Returns how long the pause still lasts; `None` if connections are accepted.
     pub(crate) fn pause_left(&self, now: Nanoseconds) -> Option<Duration> {
         let left = self.paused_until.saturating_sub(now);
         (left > 0).then(|| Duration::from_nanos(left))
@@ -52,7 +56,7 @@ impl Throttle {
         self.knocks += 1;
     }
 
-    /// Descriptors and memory are there again.
+    /// Notes that descriptors and memory are available again.
     pub(crate) fn accepted(&mut self) {
         self.warned_of_shortage = false;
     }

@@ -1,4 +1,4 @@
-//! Watching a domain without taking part in it: for `corank top` and the like.
+//! Watching a domain without taking part in it, for `corank top` and the like.
 
 use crate::agent::LINKS_OF_ONE;
 use crate::claim::{Claim, ClaimState, Nanoseconds};
@@ -17,8 +17,9 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Sees all participants of a domain, and is seen by none: it publishes nothing and costs them a
-/// file descriptor.
+/// Sees all participants of a domain, and is seen by none.
+///
+/// It publishes nothing and costs each of them a file descriptor.
 ///
 /// ```no_run
 /// use corank_domain::Domain;
@@ -41,22 +42,24 @@ struct Link {
 }
 
 enum Stage {
-    /// It has not said who it is yet.
+    /// It has not sent its handshake yet.
     Unknown,
     Participant(Introduced),
-    /// It is not shown, and why.
+    /// It is not shown, for this reason.
     Refused(String),
 }
 
-/// How long a process may take to say who it is, at each look; one that is stopped may do so at a
-/// later one.
+/// The time within which a process must send its handshake, in each call of
+/// [`look`](Watcher::look).
+///
+/// A process that is stopped may do so in a later call.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 impl Domain {
     /// Watches the domain instead of joining it. Of the settings, only name and root count.
     ///
     /// # Errors
-    /// As [`join`](Self::join), but for threads.
+    /// Fails as [`join`](Self::join) does, except for lack of threads.
     pub fn watch(self) -> Result<Watcher, JoinError> {
         let name = Name::new(&self.name).ok_or_else(|| JoinError::Name(self.name.clone()))?;
         let root = self.root;
@@ -70,8 +73,9 @@ impl Domain {
 }
 
 impl Watcher {
-    /// What the participants show at this moment, by process. Takes up to 50 ms when there are new
-    /// ones.
+    /// Returns what the participants show at this moment, by process.
+    ///
+    /// It takes up to 50 ms when there are new ones.
     pub fn look(&mut self) -> Vec<Process> {
         self.knock();
         let deadline = clock::now() + PATIENCE.as_nanos() as Nanoseconds;
@@ -98,8 +102,10 @@ impl Watcher {
         processes
     }
 
-    /// Processes that take part in some way but were not understood at the last look, and why:
-    /// another version of this crate, most of the time.
+    /// Returns the processes that take part in some way but were not understood in the last
+    /// [`look`](Self::look), each with the reason.
+    ///
+    /// Most of the time the reason is another version of this crate.
     pub fn refused(&self) -> impl Iterator<Item = (u32, &str)> {
         self.links.iter().filter_map(|link| match &link.stage {
             Stage::Refused(why) => Some((link.process, why.as_str())),
@@ -107,7 +113,7 @@ impl Watcher {
         })
     }
 
-    /// At the doors of all whom it does not know.
+    /// Connects to the doors of all participants that it does not know yet.
     fn knock(&mut self) {
         for folder in self.rendezvous.known_folders().unwrap_or_default() {
             for door in folder.doors().unwrap_or_default() {
@@ -136,7 +142,7 @@ impl Watcher {
         }
     }
 
-    /// Takes in what comes within this time; false if nothing does.
+    /// Handles what comes within this time. Returns false if nothing does.
     fn listen(&mut self, patience: Duration) -> bool {
         let limit = Timespec {
             tv_sec: patience.as_secs() as i64,
@@ -180,57 +186,59 @@ impl fmt::Debug for Watcher {
     }
 }
 
-/// What a participant shows.
+/// The data that a participant shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Process {
     /// The number that Linux has given it.
     pub id: u32,
-    /// What it calls itself. Without control characters.
+    /// The name that it gives itself, without control characters.
     pub name: String,
-    /// When its workers ask.
+    /// The mode, which determines when its workers ask.
     pub mode: Mode,
-    /// Levels with ready coroutines, those included that have arrived from outside and are not
-    /// taken in yet.
+    /// The levels with ready coroutines.
+    ///
+    /// They include coroutines that were made ready from outside and are not queued yet.
     pub ready: Levels,
-    /// Levels that its workers run.
+    /// The levels that its workers run.
     pub running: Levels,
-    /// Its worker threads that have claimed a processor since they exist.
+    /// Its worker threads that have claimed a processor since they began.
     pub workers: Vec<WorkerState>,
-    /// How often a worker has stepped aside.
+    /// The number of times that a worker has stepped aside.
     pub asides: u64,
-    /// How often something more urgent had been waiting for that.
+    /// The number of times that something more urgent had been waiting for that.
     pub inversions: u64,
-    /// How long it had been waiting, all together.
+    /// The time that it had been waiting, all together.
     pub inverted: Duration,
-    /// How long it had been waiting at most.
+    /// The longest time that it had been waiting.
     pub longest_inversion: Duration,
     /// Its coroutines, if it counts them.
     pub coroutines: Option<Coroutines>,
 }
 
-/// What a worker thread does.
+/// The state of a worker thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerState {
     /// The level of its work.
     pub level: Priority,
-    /// How it stands towards the processors.
+    /// Whether it runs, is aside, is idle or is silent.
     pub activity: Activity,
 }
 
-/// How a worker stands towards the processors.
+/// The activity of a worker: whether it runs, steps aside or has nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Activity {
     /// It runs, as far as Linux lets it.
     Runs,
-    /// It sleeps for the sake of others.
+    /// It sleeps to leave its processor to others.
     Aside,
-    /// It has nothing to do; the level is that of its last work.
+    /// It has nothing to do. The level is that of its last work.
     Idle,
-    /// It shows no sign of life: its process is stopped, or it has been in one poll for long.
-    /// Nobody waits for it.
+    /// It shows no sign of life.
+    ///
+    /// Its process is stopped, or it has been in one poll for long. No other worker waits for it.
     Silent,
 }
 
@@ -238,28 +246,29 @@ pub enum Activity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Coroutines {
-    /// How many wait for something.
+    /// The number of coroutines that wait for something.
     pub blocked: u64,
-    /// Levels that have had any, the most urgent first.
+    /// The levels that have had any, the most urgent first.
     pub levels: Vec<LevelState>,
 }
 
-/// The coroutines of one level. A poll and the wait before it count for the level at which the poll
-/// began.
+/// The coroutines of one level.
+///
+/// A poll and the wait before it count for the level at which the poll began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LevelState {
-    /// Which level.
+    /// The level.
     pub level: Priority,
-    /// How many are ready.
+    /// The number of ready coroutines.
     pub ready: u64,
-    /// How many are being polled.
+    /// The number of coroutines that are being polled.
     pub running: u64,
-    /// How many polls there have been.
+    /// The number of polls so far.
     pub polls: u64,
-    /// Time in polls.
+    /// The time in polls.
     pub run: Duration,
-    /// Time from being ready to being polled.
+    /// The time from being ready to being polled.
     pub wait: Duration,
     /// The longest such time.
     pub longest_wait: Duration,

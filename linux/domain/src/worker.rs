@@ -21,11 +21,11 @@ use std::time::Duration;
 
 /// One worker thread of an executor. It is a [`SystemView`]: give it to the executor's `run_under`.
 ///
-/// Asked before a pick it costs one load and one comparison as long as nobody else takes part;
-/// otherwise one load of the worker's *doorbell*, which is changed only when there is something to
-/// decide, and one of the executor's bitmap. When the doorbell was rung, or when the next pick is
-/// at another level than the last, the worker shows that to the others and decides anew: some
-/// hundred nanoseconds, more with many workers in the domain.
+/// The executor asks it before each pick. While there is no other participant, that costs one load
+/// and one comparison. Otherwise it costs one load of the worker's *doorbell*, which changes only
+/// when there is something to decide, and one of the executor's bitmap. When the doorbell was rung,
+/// or when the next pick is at another level than the last, the worker shows that to the others and
+/// decides anew. That takes some hundred nanoseconds, more with many workers in the domain.
 pub struct Worker {
     shared: Arc<Shared>,
     /// The participant leaves when the last worker has gone.
@@ -33,27 +33,28 @@ pub struct Worker {
     index: usize,
     published: &'static Published,
     doorbell: &'static Doorbell,
-    /// Whether there is nothing to ask, because nobody else takes part.
+    /// Whether there is nothing to ask, because there is no other participant.
     alone_flag: AloneFlag,
     /// The doorbell's word at the last decision.
     heard: Cell<u32>,
-    /// What the others see.
+    /// The claim that the others see.
     claim: Cell<Option<Claim>>,
-    /// The last decision: for whose sake this worker has to step aside.
+    /// The last decision: the most urgent level for which this worker has to step aside.
     decision: Cell<Option<Priority>>,
     /// Since when it runs without having been aside.
     running_since: Cell<Nanoseconds>,
     queue: RefCell<AdmissionQueue>,
-    /// That of the thread's timers, while they are exact instead.
+    /// The former slack of the thread's timers, while they are exact.
     slack: Cell<Option<Slack>>,
-    /// It belongs to a thread: Linux is told what that thread runs.
+    /// It belongs to a thread, because it sets that thread's scheduling in Linux.
     _thread: PhantomData<*const ()>,
-    /// The agent knows where `alone_flag` is.
+    /// It must not move, because the agent holds a reference to `alone_flag`.
     _pinned: PhantomPinned,
 }
 
-/// Rings without a reason that a worker answers within a tick, while it is aside. Every process of
-/// the domain may ring its doorbell, as often as it likes.
+/// The number of rings without a reason that a worker answers within a tick, while it is aside.
+///
+/// Every process of the domain may ring its doorbell any number of times.
 pub(crate) const RINGS: u32 = 64;
 
 /// Counts the rings of a worker that is aside and stays so.
@@ -64,7 +65,7 @@ struct Rings {
 }
 
 impl Rings {
-    /// Counts one more; tests whether the doorbell is not to be listened to until the next tick.
+    /// Counts one more, and tests whether to ignore the doorbell until the next tick.
     fn are_too_many(&mut self, now: Nanoseconds, tick: Duration) -> bool {
         if u128::from(now.saturating_sub(self.since)) > tick.as_nanos() {
             *self = Self {
@@ -77,12 +78,12 @@ impl Rings {
     }
 }
 
-/// Why a worker that was aside looks again.
+/// The reason why [`Worker::step_aside`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Back {
     /// There is a processor for it.
     Called,
-    /// Somebody of this process has woken its [`caller`](Worker::caller).
+    /// Its [`caller`](Worker::caller) was woken in this process.
     Interrupted,
     /// It has been aside for as long as it wanted.
     Elapsed,
@@ -112,13 +113,16 @@ impl Worker {
             _thread: PhantomData,
             _pinned: PhantomPinned,
         });
-        // SAFETY: it is pinned, so it stays in its place until it is dropped; then it leaves.
+        // SAFETY: it is pinned, so it stays in its place until it is dropped. Then it leaves.
         unsafe { worker.shared.alone_flags.enter(index, &worker.alone_flag) };
         Some(worker)
     }
 
-    /// The worker has nothing to run, and its thread is about to wait for events or to park:
-    /// whoever stepped aside may have its processor. Its next pick claims one again, by itself.
+    /// Gives up the worker's processor, because the worker has nothing to run and its thread is
+    /// about to wait for events or to park.
+    ///
+    /// A worker that stepped aside may have the processor. The next pick claims one again, by
+    /// itself.
     pub fn idle(&self) {
         if let Some(claim) = self.claim.take() {
             let now = clock::now();
@@ -135,12 +139,13 @@ impl Worker {
         }
     }
 
-    /// Sleeps, because the executor gave way ([`Step::Elsewhere`](corank::Step::Elsewhere)), until
-    /// there is a processor for this worker, somebody wakes its [`caller`](Self::caller), or
-    /// `limit` is over. It returns at once if there is one already.
+    /// Sleeps until there is a processor for this worker, its [`caller`](Self::caller) is woken, or
+    /// `limit` is over.
     ///
-    /// Whatever the others do, be it that they are killed, stopped or hang: within six ticks they
-    /// don't count any more.
+    /// Call it when the executor reports [`Step::Elsewhere`](corank::Step::Elsewhere). It returns
+    /// at once if there is a processor already.
+    ///
+    /// If others are killed, stopped or hang, they don't count any more within six ticks.
     pub fn step_aside(&self, limit: Duration) -> Back {
         let began = clock::now();
         let Some(claim) = self.claim.get() else {
@@ -175,7 +180,7 @@ impl Worker {
             if rings.are_too_many(now, tick) {
                 std::thread::sleep(left.min(tick));
             } else {
-                // No other process's call is relied upon for longer than that.
+                // It relies on a call of another process for no longer than that.
                 self.doorbell.sleep(heard, left.min(5 * tick));
             }
             now = clock::now();
@@ -183,8 +188,9 @@ impl Worker {
     }
 
     /// Ends [`step_aside`](Self::step_aside), or else the next one, from any thread of this
-    /// process. To be woken besides whatever else makes the thread look when a coroutine is woken
-    /// from outside.
+    /// process.
+    ///
+    /// Wake it, besides whatever else notifies the thread, when a coroutine is woken from outside.
     pub fn caller(&self) -> Waker {
         Arc::new(Caller {
             shared: self.shared.clone(),
@@ -193,7 +199,7 @@ impl Worker {
         .into()
     }
 
-    /// There is a processor for it.
+    /// Resumes the worker, because there is a processor for it.
     fn resume(&self, claim: Claim, now: Nanoseconds, heard: u32) {
         self.show(
             Claim {
@@ -207,7 +213,7 @@ impl Worker {
         self.decision.set(None);
     }
 
-    /// It looks for events and will ask again.
+    /// Leaves the worker aside. It checks for events and will ask again.
     fn stay_aside(&self, heard: u32, back: Back) -> Back {
         self.heard.set(heard);
         back
@@ -266,14 +272,14 @@ impl Worker {
         membership.survey(&mut queue, now, timing);
         if now.saturating_sub(self.running_since.get()) > timing.slice && queue.has_aside_at(level)
         {
-            // Its turn is over: it stands behind its equals from now on.
+            // Its turn is over, so it stands behind its equals from now on.
             claim.since = now;
             self.running_since.set(now);
             self.show(claim, now);
             membership.survey(&mut queue, now, timing);
         }
         let decision = membership.ring(Some(self.index), &mut queue);
-        // Relaxed: between two ticks it stays whatever comes.
+        // A relaxed worker stays between two ticks, whatever comes.
         if was_rung || self.shared.mode == Mode::Strict {
             self.decision.set(decision);
         }
@@ -288,8 +294,10 @@ impl Worker {
         slot.show(Some(claim), now);
     }
 
-    /// Makes this thread's timers exact, or as they were. One that is late by the time that Linux
-    /// allows itself otherwise is late however urgent what waits for it is.
+    /// Makes this thread's timers exact, or as they were.
+    ///
+    /// Otherwise Linux may delay a timer by its slack, however urgent the work that waits for it
+    /// is.
     fn mind_timers(&self, exact: bool) {
         match (exact, self.slack.take()) {
             (true, None) => self.slack.set(Slack::LEAST.set()),
@@ -307,7 +315,7 @@ impl Worker {
         membership.decide(Some(self.index), queue, now, &self.shared.timing)
     }
 
-    /// How long what it steps aside for has been waiting for that.
+    /// Records how long the work that it steps aside for has been waiting for that.
     fn note_inversion(&self, level: Priority, now: Nanoseconds) {
         let membership = self.shared.membership.load();
         let queue = &mut self.queue.borrow_mut();
@@ -361,7 +369,7 @@ impl Wake for Caller {
     fn wake_by_ref(self: &Arc<Self>) {
         let shared = &self.shared;
         shared.called[self.index].store(true, Ordering::Release);
-        // The worker shows that it is aside, and then looks whether it was called: so one of the
+        // The worker shows that it is aside, and then checks whether it was called. So one of the
         // two sees the other.
         fence(Ordering::SeqCst);
         let (word, _) = shared.page.slots[self.index].words();

@@ -1,5 +1,5 @@
-//! Participants find each other, see what the others claim, and leave. All in one process: pages
-//! and sockets are the same as between two.
+//! Participants find each other, see what the others claim, and leave. All are in one process.
+//! Pages and sockets are the same as between two.
 
 #![cfg(not(loom))]
 
@@ -11,9 +11,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Far beyond all bounds: whoever waits for that long waits for ever.
+/// A time far beyond all bounds. A test that waits for that long waits for ever.
 const LONG: Duration = Duration::from_secs(30);
-/// Of the times in claims.
+/// The resolution of the times in claims.
 const RESOLUTION: Duration = Duration::from_micros(2);
 
 fn private_folder() -> tempfile::TempDir {
@@ -24,7 +24,7 @@ fn private_folder() -> tempfile::TempDir {
         .unwrap()
 }
 
-/// What happens within it does not happen because of it.
+/// A tick so long that what happens within it does not happen because of it.
 const LONG_TICK: Duration = Duration::from_secs(1);
 
 fn join(root: &Path) -> Participant {
@@ -58,7 +58,7 @@ fn level(level: u8) -> Priority {
     Priority::new(level).unwrap()
 }
 
-/// What this thread has used of it so far.
+/// Returns the processor time that this thread has used so far.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -79,7 +79,7 @@ impl Side {
         }
     }
 
-    /// Something that is ready for ever.
+    /// Spawns a coroutine that is ready for ever.
     fn work(&self, priority: Priority) -> corank::CoroutineId {
         let endless = async {
             loop {
@@ -94,7 +94,7 @@ impl Side {
     }
 }
 
-/// The processors of this machine, all busy with something at this level.
+/// Keeps all processors of this machine busy with something at this level.
 fn busy(participant: &Participant, priority: Priority) -> Vec<Side> {
     let processors = thread::available_parallelism().unwrap().get();
     (0..processors)
@@ -150,7 +150,7 @@ fn a_participant_stays_as_long_as_a_worker() {
     until("they see each other", || one.others() == 1);
     let side = Side::new(&two);
     drop(two);
-    // Had it left, that would be noticed before somebody else comes and goes.
+    // If it had left, that would be noticed before another participant comes and goes.
     let three = join(root.path());
     until("a third one comes", || one.others() == 2);
     drop(three);
@@ -200,18 +200,18 @@ fn the_less_urgent_steps_aside_and_is_called_back() {
     bulk.work(level(50));
     assert_eq!(bulk.executor.step_under(&*bulk.worker), Step::Ran);
     let urgent = busy(&two, level(3));
-    // Rung: no tick is due for long.
+    // Its doorbell was rung, because no tick is due for long.
     assert_eq!(bulk.elsewhere(), Some(level(3)));
     assert_eq!(bulk.executor.step_under(&*bulk.worker), Step::Elsewhere);
     assert_eq!(bulk.worker.step_aside(Duration::ZERO), Back::Elapsed);
     assert_eq!(bulk.executor.step_under(&*bulk.worker), Step::Elsewhere);
-    // What is as urgent does not step aside.
+    // A worker that is as urgent does not step aside.
     bulk.work(level(3));
     assert_eq!(bulk.executor.step_under(&*bulk.worker), Step::Ran);
     drop(urgent);
 }
 
-/// Alone it has nothing to ask; that ends when somebody comes.
+/// A worker that is alone has nothing to ask. That ends when another participant comes.
 #[test]
 fn who_was_alone_is_told_of_who_comes() {
     let root = private_folder();
@@ -256,7 +256,8 @@ fn who_is_aside_sleeps_until_the_urgent_one_is_idle() {
         urgent.iter().for_each(|side| side.worker.idle());
         let (back, used) = has_slept.recv_timeout(LONG).unwrap();
         assert_eq!(back, Back::Called);
-        // Whoever spins uses all of the time that the others leave; who sleeps looks now and then.
+        // A thread that spins uses all of the time that the others leave. One that sleeps only
+        // checks now and then.
         assert!(used < aside / 10, "it did not sleep: {used:?}");
     });
 }
@@ -299,7 +300,7 @@ fn a_relaxed_worker_looks_at_its_tick() {
     until("its tick", || bulk.elsewhere() == Some(level(3)));
 }
 
-/// Between two ticks it goes on, whatever it picks and whatever is urgent elsewhere.
+/// A relaxed worker goes on between two ticks, whatever it picks and whatever is urgent elsewhere.
 #[test]
 fn a_relaxed_worker_goes_on_until_its_tick() {
     // A tick may come in between, but not each time.
@@ -319,8 +320,9 @@ fn a_relaxed_worker_goes_on_until_its_tick() {
     });
 }
 
-/// While its work is urgent a worker's timers are exact, whatever its thread had before; then they
-/// are as they were.
+/// While its work is urgent, a worker's timers are exact, whatever its thread had before.
+///
+/// Afterwards they are as they were.
 #[test]
 fn timers_of_urgent_workers_are_exact() {
     use rustix::thread::{current_timer_slack, set_current_timer_slack};
@@ -351,13 +353,13 @@ fn timers_of_urgent_workers_are_exact() {
     assert_eq!(slack_at(&side, level(3)), 1);
     drop(side);
     assert_eq!(current_timer_slack().unwrap(), OWN);
-    // Whoever lets Linux know nothing stays as it is.
+    // A worker under the silent policy stays as it is.
     let silent = Side::new(&two);
     assert_eq!(slack_at(&silent, level(3)), OWN);
 }
 
-/// As `corank top` shows it: how often somebody stepped aside for something more urgent, and how
-/// long that had waited by then.
+/// Counts, as `corank top` shows it, how often a worker stepped aside for something more urgent,
+/// and how long that had waited by then.
 #[test]
 fn inversions_are_counted_and_timed() {
     let root = private_folder();

@@ -9,9 +9,8 @@ use syn::{Error, Expr, ExprPath, ItemFn, LitStr, Path, Token, parse_macro_input}
 
 /// Runs an `async fn main()` as the first coroutine of a new runtime, which ends with it.
 ///
-/// - `workers = 4`: the number of threads; by default one for each processor.
-/// - `priority = 8`: the level of the coroutine, 0 to 63; by default the
-///   one in the middle.
+/// - `workers = 4`: the number of threads, by default one for each processor.
+/// - `priority = 8`: the level of the coroutine, 0 to 63, by default the one in the middle.
 /// - `name = "server"`: the name of its threads.
 /// - `crate = path`: the path of the crate, if it has another name.
 ///

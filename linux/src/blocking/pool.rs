@@ -1,7 +1,7 @@
 //! Threads for blocking jobs, the most urgent job first.
 //!
 //! There are as many threads as jobs block at the same moment, up to a limit. A thread that takes a
-//! job starts another thread if more jobs wait and no other thread is looking for one. So short
+//! job starts another thread if more jobs wait and no other thread is checking for one. So short
 //! jobs share few threads. A job waits only for threads to start, for more urgent jobs, or because
 //! the limit is reached. A thread that finds no job for a while ends.
 
@@ -29,12 +29,13 @@ pub(super) struct Pool<J> {
 }
 
 struct State<J> {
-    /// By level, and then in the order of arrival.
+    /// The waiting jobs by level, and then in the order of arrival.
     waiting: BTreeMap<(Priority, u64), J>,
     arrivals: u64,
     threads: usize,
-    /// Threads that look for a job before they do anything else: they begin, have finished a job,
-    /// or wait.
+    /// The number of threads that check for a job before they do anything else.
+    ///
+    /// They begin, have finished a job, or wait.
     looking: usize,
     limit: NonZeroUsize,
 }
@@ -122,7 +123,7 @@ impl<J: Send + 'static> Pool<J> {
         let mut state = self.state();
         loop {
             if state.threads > state.limit.get() {
-                // Other threads are left, and one of them may have to look for a job instead.
+                // Other threads are left, and one of them may have to check for a job instead.
                 self.arrival.notify_one();
                 break;
             }

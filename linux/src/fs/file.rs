@@ -19,12 +19,14 @@ use super::{Operation, call, poll_operation};
 use crate::blocking::spawn_blocking;
 use crate::budget;
 
-/// Limits the bytes of one read or write: a call copies as many from the cache in a few tens of
-/// microseconds.
+/// Limits the bytes of one read or write.
+///
+/// A call copies as many from the cache in a few tens of microseconds.
 const CHUNK: usize = 256 * 1024;
 
-/// Reads and writes an open file that has positions. For pipes and terminals there is
-/// [`pipe`](crate::pipe).
+/// Reads and writes an open file that has positions.
+///
+/// For pipes and terminals there is [`pipe`](crate::pipe).
 ///
 /// A read tries the kernel's cache first, on the worker (`RWF_NOWAIT`). Data that is not cached,
 /// and all other operations, go to a thread for blocking calls. There is no buffer: the kernel has
@@ -45,8 +47,9 @@ pub struct File {
 enum Pending {
     Nothing,
     Read(Operation<Vec<u8>>),
-    /// Writes these bytes; returns how many were written, and the position after them. Completes
-    /// before anything else is written, also if its caller has dropped the future.
+    /// Writes these bytes; returns how many were written, and the position after them.
+    ///
+    /// Completes before anything else is written, also if its caller has dropped the future.
     Write(Arc<[u8]>, Operation<(usize, u64)>),
     /// Finds the end of the file.
     Seek(Operation<u64>),
@@ -194,7 +197,7 @@ impl File {
         })
     }
 
-    /// Ready when no operation whose future was dropped can change the file any more.
+    /// Returns ready when no operation whose future was dropped can change the file any more.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Pending::Write(_, operation) = &mut self.pending {
             // The caller has dropped the future, so the result is discarded.
@@ -211,7 +214,7 @@ fn read_cached(file: &fs::File, buffer: &mut [u8], offset: u64) -> Option<io::Re
     let mut room = [IoSliceMut::new(&mut buffer[..room])];
     match preadv2(file, &mut room, offset, ReadWriteFlags::NOWAIT) {
         Ok(count) => Some(Ok(count)),
-        // Not cached; interrupted; or the file system does not support it.
+        // Not cached, interrupted, or not supported by the file system.
         Err(Errno::AGAIN | Errno::INTR | Errno::OPNOTSUPP | Errno::NOSYS) => None,
         Err(error) => Some(Err(error.into())),
     }

@@ -55,8 +55,9 @@ impl UdpSocket {
             .await
     }
 
-    /// Receives a datagram; bytes that do not fit are lost. Dropping the future before it is ready
-    /// loses nothing.
+    /// Receives a datagram; bytes that do not fit are lost.
+    ///
+    /// Dropping the future before it is ready loses nothing.
     ///
     /// # Errors
     /// Returns the errors of the system call.

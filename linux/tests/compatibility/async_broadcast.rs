@@ -1,4 +1,5 @@
-//! `async-broadcast`: every receiver gets every message; a slow one learns how many it has missed.
+//! `async-broadcast`: every receiver gets every message, and a slow one learns how many it has
+//! missed.
 
 use async_broadcast::{RecvError, TryRecvError, broadcast};
 

@@ -54,8 +54,8 @@ impl Service<Request<Incoming>> for Notes {
 }
 
 /// Requests that are sent in any order, all at once, are answered by priority. Client, server and
-/// answers have levels of their own: the client has sent all requests before the server reads any,
-/// and the server has read all before it answers any.
+/// answers have levels of their own. The client has sent all requests before the server reads any.
+/// The server has read all before it answers any.
 #[test]
 fn streams_of_one_connection_are_served_by_urgency() {
     const LEVELS: [u8; 10] = [60, 5, 33, 5, 63, 20, 4, 48, 4, 32];

@@ -1,4 +1,4 @@
-//! For scripts: one JSON document per look.
+//! The output for scripts: one JSON document per sample.
 
 use anyhow::Result;
 use corank_domain::{Activity, Mode, Process, Watcher};
@@ -7,7 +7,7 @@ use std::io::Write;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Prints `count` looks, a line each. Ends without a fuss when nobody reads any more.
+/// Prints `count` samples, a line each. Ends without an error when the reading end is closed.
 pub(crate) fn print(
     watcher: &mut Watcher,
     domain: &str,
@@ -29,7 +29,9 @@ pub(crate) fn print(
     Ok(())
 }
 
-/// One look. Times are in nanoseconds, the time of the look in seconds since 1970.
+/// Returns the document of one sample.
+///
+/// Times are in nanoseconds, the time of the sample in seconds since 1970.
 fn document(domain: &str, watcher: &Watcher, processes: &[Process]) -> Value {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     json!({

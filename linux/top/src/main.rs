@@ -11,7 +11,7 @@ use corank_domain::Domain;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Looks at Corank's domains on this machine
+/// Shows Corank's domains on this machine
 #[derive(Parser)]
 #[command(name = "corank", version)]
 struct Command {
@@ -25,22 +25,22 @@ enum Action {
     Top(Top),
 }
 
-/// What `corank top` takes.
+/// The arguments of `corank top`.
 #[derive(Args)]
 struct Top {
-    /// Which domain of this user
+    /// The domain of this user
     #[arg(long, default_value = "default")]
     domain: String,
     /// Where its processes find each other, if not in this user's own folders
     #[arg(long, value_name = "FOLDER")]
     root: Option<PathBuf>,
-    /// Print one JSON document per look, each in a line, instead of a screen
+    /// Print one JSON document per sample, each in a line, instead of a screen
     #[arg(long)]
     json: bool,
-    /// Seconds between two looks
+    /// Seconds between two samples
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     interval: f64,
-    /// How many looks; with --json 1 unless it is said, else until `q` is pressed
+    /// The number of samples; by default 1 with --json, otherwise until `q` is pressed
     #[arg(long, value_name = "N")]
     count: Option<u64>,
 }

@@ -10,7 +10,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::widgets::{Block, Row, Table};
 use std::time::{Duration, Instant};
 
-/// Shows look after look. The terminal is as it was, however this ends.
+/// Shows sample after sample. The terminal is as it was, however this ends.
 pub(crate) fn run(
     watcher: &mut Watcher,
     domain: &str,
@@ -38,7 +38,7 @@ pub(crate) fn run(
     })
 }
 
-/// Waits for the next look; true if the user has had enough.
+/// Waits for the next sample. Returns true if the user ends the program.
 fn ends_within(interval: Duration) -> Result<bool> {
     let began = Instant::now();
     while let Some(left) = interval.checked_sub(began.elapsed()) {

@@ -1,17 +1,17 @@
-//! What the screen shows: a table of processes and one of the levels of all, as text.
+//! The text that the screen shows: a table of processes, and one of the levels of all.
 
 use corank_domain::{Activity, LevelState, Process};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A look and the one before, for what happened in between.
+/// A sample and the one before, for what happened in between.
 pub(crate) struct Looks {
     now: Vec<Process>,
     before: Vec<Process>,
     between: Duration,
 }
 
-/// A table's line.
+/// A line of a table.
 pub(crate) type Line = Vec<String>;
 
 pub(crate) const PROCESS_HEADER: [&str; 11] = [
@@ -46,25 +46,25 @@ impl Looks {
         }
     }
 
-    /// One more look, so long after the last.
+    /// Adds one more sample, taken the time `between` after the last.
     pub(crate) fn add(&mut self, processes: Vec<Process>, between: Duration) {
         self.before = std::mem::replace(&mut self.now, processes);
         self.between = between;
     }
 
-    /// A line for each process.
+    /// Returns a line for each process.
     pub(crate) fn processes(&self) -> Vec<Line> {
         self.now.iter().map(process).collect()
     }
 
-    /// A line for each level that any process counts, the most urgent first.
+    /// Returns a line for each level that any process counts, the most urgent first.
     pub(crate) fn levels(&self) -> Vec<Line> {
         let (now, before) = (sums(&self.now), sums(&self.before));
         let seconds = self.between.as_secs_f64();
         now.iter()
             .map(|(level, now)| {
                 let before = before.get(level).copied().unwrap_or_default();
-                // A process that has gone takes its counts along.
+                // The counts of a process that has gone are missing in the new sample.
                 let polls = now.polls.saturating_sub(before.polls);
                 let run = now.run.saturating_sub(before.run);
                 let wait = now.wait.saturating_sub(before.wait);
@@ -97,7 +97,9 @@ struct Sum {
     longest_wait: Duration,
 }
 
-/// What processes say may be anything, so nothing here overflows.
+/// Sums the counts of all processes by level.
+///
+/// The counts of a process may be any number, so nothing here overflows.
 fn sums(processes: &[Process]) -> BTreeMap<u8, Sum> {
     let mut sums: BTreeMap<u8, Sum> = BTreeMap::new();
     let levels = processes
@@ -148,7 +150,7 @@ fn process(process: &Process) -> Line {
     ]
 }
 
-/// Bits as ranges: `3 10-12`.
+/// Formats bits as ranges, such as `3 10-12`.
 fn ranges(bits: u64) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut level = 0;
@@ -168,7 +170,7 @@ fn ranges(bits: u64) -> String {
     }
 }
 
-/// A time in its largest unit that leaves a digit before the point.
+/// Formats a time in its largest unit that leaves a digit before the point.
 fn time(time: Duration) -> String {
     let nanoseconds = time.as_nanos();
     let (unit, name) = match nanoseconds {

@@ -1,4 +1,4 @@
-//! `corank top --json` beside a process that takes part.
+//! Tests of `corank top --json` beside a process that takes part.
 
 use corank::{Config, Executor, Priority, yield_now};
 use corank_domain::{ClassPolicy, Domain};
@@ -61,8 +61,9 @@ fn json_tells_what_a_process_does() {
     );
 }
 
-/// Live, on a terminal: what a process does is drawn, look after look, and in the end the terminal
-/// is as it was.
+/// On a terminal it draws what a process does, sample after sample.
+///
+/// In the end the terminal is as it was.
 #[test]
 fn a_terminal_shows_it_live() {
     let root = private_folder();
@@ -106,15 +107,15 @@ fn a_terminal_shows_it_live() {
     .stdout(other_end.try_clone().unwrap())
     .stderr(other_end);
     let mut child = top.spawn().unwrap();
-    // Its ends of the terminal.
+    // This drops its ends of the terminal.
     drop(top);
     let mut shown = Vec::new();
-    // When nobody has the other end any more, reading ends with an error.
+    // When no process has the other end any more, reading ends with an error.
     let _ = File::from(terminal).read_to_end(&mut shown);
     assert!(child.wait().unwrap().success());
     let shown = String::from_utf8_lossy(&shown);
-    // Between words the cursor moves on. The first is the terminal's other screen, the last its own
-    // again.
+    // The cursor moves between words. The first text switches to the terminal's other screen, the
+    // last switches back.
     for text in [
         "\x1b[?1049h",
         "drawn",

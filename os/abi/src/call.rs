@@ -25,7 +25,7 @@ pub const LISTEN: usize = 30;
 /// `accept(listener) -> fd`: waits for a connection. Or an [`error`](crate::error).
 pub const ACCEPT: usize = 31;
 /// `unlinkat(directory, path: *const u8 (NUL-terminated), flags: u32) -> 0`: removes a file that
-/// nobody has open. The directory does not matter, and `flags` is 0.
+/// no process has open. The directory does not matter, and `flags` is 0.
 pub const UNLINKAT: usize = 35;
 /// `linkat(…)`: [`FAILED`]; the file system has no second names.
 pub const LINKAT: usize = 37;
@@ -228,8 +228,8 @@ pub const UPCALL_SETUP: usize = 4020;
 /// interrupts are unmasked, in one step. If one was deferred, the handler is entered again first.
 pub const UPCALL_RETURN: usize = 4021;
 /// `upcall_raise(worker) -> 0`: interrupts this worker, or ends its wait in [`RING_ENTER`]. For
-/// whoever was told so by [`Flag::raise`](crate::upcall::Flag::raise). [`FAILED`] if it takes none,
-/// or there is no such worker.
+/// a caller to which [`Flag::raise`](crate::upcall::Flag::raise) has returned true. [`FAILED`] if
+/// the worker takes none, or there is no such worker.
 pub const UPCALL_RAISE: usize = 4022;
 /// `service_model(model) -> the model before`: how the kernel serves this process's calls that may
 /// wait, also asynchronous ones: [`BY_COROUTINE`] or [`BY_THREAD`]; [`FAILED`] for any other.
@@ -307,8 +307,8 @@ pub const DIRECTORY_CURRENT: usize = 4061;
 pub const SPACE: usize = 4062;
 
 /// `tcp_listen(port: u16, backlog) -> fd` or an [`error`](crate::error): takes TCP connections to a
-/// port, 0 for any that is free. Up to `backlog` connections wait to be accepted, those whose
-/// handshake is under way included; at the limit further ones are not answered, so that the other
+/// port, 0 for any that is free. Up to `backlog` connections wait to be accepted, those with a
+/// handshake under way included; at the limit further ones are not answered, so that the other
 /// side tries again.
 pub const TCP_LISTEN: usize = 4070;
 /// `tcp_connect(address: u32, port: u16, limit) -> fd` or an error: waits until the other side has
@@ -325,7 +325,7 @@ pub const SOCKET_STATUS: usize = 4074;
 /// `network_status(status: *mut` [`NetworkStatus`](crate::net::NetworkStatus)`) -> 0`
 pub const NETWORK_STATUS: usize = 4075;
 
-/// A hart that runs the process looks for something more urgent at each clock tick.
+/// A hart that runs the process checks for something more urgent at each clock tick.
 pub const GLOBAL_RELAXED: usize = 0;
 /// A hart that runs the process is interrupted when something strictly more urgent becomes ready
 /// and no other hart is idle or runs something less urgent still.

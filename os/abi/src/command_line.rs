@@ -4,7 +4,7 @@
 //! Every byte of a word outside `A-Z a-z 0-9 _ . / , : = + @ -` stands as `%` and two hexadecimal
 //! digits. An empty word, which would vanish between two spaces, is a lone `%`.
 
-/// The bytes of a word as they stand on the command line.
+/// Returns the bytes of a word as they stand on the command line.
 ///
 /// ```
 /// # use corank_abi::command_line::quote;
@@ -29,8 +29,9 @@ pub fn quote(word: &str) -> impl Iterator<Item = char> {
     empty.into_iter().chain(bytes)
 }
 
-/// The bytes that a word of the command line stands for. A `%` without two digits behind it is
-/// dropped.
+/// Returns the bytes that a word of the command line stands for.
+///
+/// A `%` without two digits behind it is dropped.
 ///
 /// ```
 /// # use corank_abi::command_line::unquote;

@@ -18,7 +18,7 @@ pub const NO_MORE_INPUT: u8 = 25;
 /// As [`BACKSPACE`].
 pub const DELETE: u8 = 127;
 
-/// Whether the console may take the byte for something else than itself.
+/// Tests whether the console may take the byte for something else than itself.
 #[must_use]
 pub const fn is_control(byte: u8) -> bool {
     matches!(

@@ -50,7 +50,7 @@ pub const NOT_CONNECTED: isize = -107;
 pub const SHUT_DOWN: isize = -108;
 /// The other side has not answered in time, or a call has waited as long as it may.
 pub const TIMED_OUT: isize = -110;
-/// Nobody listens at that port.
+/// Nothing listens at that port.
 pub const REFUSED: isize = -111;
 /// What is on the disk contradicts itself.
 pub const CORRUPT: isize = -117;

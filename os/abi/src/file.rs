@@ -35,7 +35,7 @@ pub struct FileStatus {
     pub number: u64,
     /// Size in bytes; 0 for a directory.
     pub size: u64,
-    /// When it was last changed, in seconds since 1970; 0 if nobody knows.
+    /// When it was last changed, in seconds since 1970; 0 if it is not known.
     pub modified: i64,
     /// [`FILE`] or [`DIRECTORY`].
     pub kind: u64,

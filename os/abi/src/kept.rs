@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 /// How many completions lie side by side at most.
 const SEGMENT: usize = 512;
 
-/// A queue whose room is made in segments that never move, before anything comes.
+/// A queue with room that is made in segments that never move, before anything comes.
 ///
 /// A single segment has as many places as are asked for, up to [`SEGMENT`], and grows by being
 /// copied. Further segments have [`SEGMENT`] places each. There is always one more than what is
@@ -24,19 +24,19 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// How many completions are kept.
+    /// Returns how many completions are kept.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.length
     }
 
-    /// How many completions may be kept.
+    /// Returns how many completions may be kept.
     #[inline]
     pub(crate) fn room(&self) -> usize {
         self.room
     }
 
-    /// How many bytes of memory a queue with this room takes at most.
+    /// Returns how many bytes of memory a queue with this room takes at most.
     pub(crate) const fn bytes(room: usize) -> usize {
         let places = if room <= SEGMENT {
             room
@@ -107,7 +107,7 @@ impl Kept {
     }
 }
 
-/// How many segments a queue with this room has.
+/// Returns how many segments a queue with this room has.
 const fn segments(room: usize) -> usize {
     if room <= SEGMENT {
         1

@@ -60,9 +60,9 @@ pub struct SocketStatus {
     pub remote_address: u64,
     /// The port there, 0 for a listener.
     pub remote_port: u64,
-    /// The level at which the kernel sends for it: that of whoever waited on it last.
+    /// The level at which the kernel sends for it: that of the last waiter.
     pub level: u64,
-    /// Connections that wait to be accepted, those whose handshake is under way included; bytes
+    /// Connections that wait to be accepted, those with a handshake under way included; bytes
     /// that wait to be read.
     pub waiting: u64,
 }
@@ -76,8 +76,8 @@ pub struct NetworkStatus {
     /// Connections and UDP sockets that the kernel keeps, also those that no program has open any
     /// more.
     pub sockets: u64,
-    /// Those of them that no program has open any more, and whose end the other side does not know
-    /// of yet.
+    /// Those of them that no program has open any more, and that the other side does not yet know
+    /// to have ended.
     pub orphans: u64,
     /// Those of them that are over, and only wait for old frames to die out (TIME-WAIT). They give
     /// way when there is no room.

@@ -22,7 +22,7 @@ const RING_SPAN: usize = 0x10_0000;
 /// its level.
 pub const WORKERS: usize = 8;
 
-/// Where a worker finds its [`ProcessPage`].
+/// Returns where a worker finds its [`ProcessPage`].
 #[must_use]
 pub const fn worker_page(worker: usize) -> usize {
     assert!(worker < WORKERS);
@@ -33,7 +33,7 @@ pub const fn worker_page(worker: usize) -> usize {
     }
 }
 
-/// Where the rings of a worker lie.
+/// Returns where the rings of a worker lie.
 #[must_use]
 pub const fn ring_base(worker: usize) -> usize {
     assert!(worker < WORKERS);
@@ -77,8 +77,8 @@ pub struct ProcessPage {
 /// For each level, a time before which no timer of a coroutine at that level is due. When it has
 /// come while the process does not run, or runs but has its [`flag`](ProcessPage::flag) open, the
 /// kernel notes an arrival at that level and raises the flag. A bound that is too early costs a
-/// look in vain. The kernel looks when a thread of the process gives way or waits, and when a bound
-/// that it saw then is due. Written by the process alone.
+/// check in vain. The kernel checks when a thread of the process gives way or waits, and when a
+/// bound that it saw then is due. Written by the process alone.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Deadlines {

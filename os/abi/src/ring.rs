@@ -15,11 +15,11 @@
 //! ([`Outbox`]), and says how many in [`RingHeader::kept`]. It takes a submission only when it has
 //! room to keep the completion, so a process that takes none finds that its further submissions
 //! stay in their ring. A process that has emptied the ring and finds that number not 0 enters the
-//! kernel, which then fills the ring again. To look whether something has arrived is to look at
-//! both ([`RingHeader::has_completions`]): the process may empty the ring between the kernel's look
-//! at it and its keeping. Both are written before the process's [`Flag`](crate::upcall::Flag) is
-//! raised, so whoever opens the flag and looks then misses nothing. `os/abi/tests/loom_ring.rs`
-//! tries every interleaving.
+//! kernel, which then fills the ring again. To check whether something has arrived is to check both
+//! ([`RingHeader::has_completions`]): the process may empty the ring between the kernel's check of
+//! it and its keeping. Both are written before the process's [`Flag`](crate::upcall::Flag) is
+//! raised, so a thread that opens the flag and checks then misses nothing.
+//! `os/abi/tests/loom_ring.rs` tries every interleaving.
 extern crate alloc;
 
 use crate::kept::Kept;
@@ -60,15 +60,16 @@ pub struct RingHeader {
 const _: () = assert!(size_of::<RingHeader>() == SUBMISSIONS);
 
 impl RingHeader {
-    /// For the process, whose next completion is number `head`: whether there are any, in the ring
-    /// or kept.
+    /// Tests whether there are completions, in the ring or kept.
+    ///
+    /// For the process, which expects number `head` as its next completion.
     #[inline]
     #[must_use]
     pub fn has_completions(&self, head: u32) -> bool {
         self.completions().available(head) != 0 || self.kept.load(Ordering::Acquire) != 0
     }
 
-    /// Of the submission ring: the process is the producer.
+    /// Returns the counters of the submission ring: the process is the producer.
     #[inline]
     #[must_use]
     pub fn submissions(&self) -> Counters<'_> {
@@ -78,7 +79,7 @@ impl RingHeader {
         }
     }
 
-    /// Of the completion ring: the kernel is the producer.
+    /// Returns the counters of the completion ring: the kernel is the producer.
     #[inline]
     #[must_use]
     pub fn completions(&self) -> Counters<'_> {
@@ -98,23 +99,27 @@ pub struct Counters<'a> {
 }
 
 impl Counters<'_> {
-    /// For the producer, whose next entry is number `tail`: how many entries the consumer has not
-    /// taken. More than the ring has if the consumer has written nonsense.
+    /// Returns how many entries the consumer has not taken.
+    ///
+    /// For the producer, which writes number `tail` as its next entry. More than the ring has if
+    /// the consumer has written nonsense.
     #[inline]
     #[must_use]
     pub fn used(self, tail: u32) -> u32 {
         tail.wrapping_sub(self.head.load(Ordering::Acquire))
     }
 
-    /// For the producer: entry number `tail` has been written. Returns the number of the next.
+    /// Publishes entry number `tail`, which the producer has written, and returns the number of the
+    /// next.
     #[inline]
     #[must_use = "it is the producer's own counter from now on"]
     pub fn publish(self, tail: u32) -> u32 {
         self.publish_many(tail, 1)
     }
 
-    /// For the producer: so many entries from number `tail` on have been written. Returns the
-    /// number of the next.
+    /// Publishes so many entries from number `tail` on, which the producer has written.
+    ///
+    /// Returns the number of the next.
     #[inline]
     #[must_use = "it is the producer's own counter from now on"]
     pub fn publish_many(self, tail: u32, entries: u32) -> u32 {
@@ -123,16 +128,18 @@ impl Counters<'_> {
         next
     }
 
-    /// For the consumer, whose next entry is number `head`: how many entries are there. More than
-    /// the ring has if the producer has written nonsense.
+    /// Returns how many entries are there.
+    ///
+    /// For the consumer, which reads number `head` as its next entry. More than the ring has if the
+    /// producer has written nonsense.
     #[inline]
     #[must_use]
     pub fn available(self, head: u32) -> u32 {
         self.tail.load(Ordering::Acquire).wrapping_sub(head)
     }
 
-    /// For the consumer: entry number `head` has been read, and its place is free. Returns the
-    /// number of the next.
+    /// Frees the place of entry number `head`, which the consumer has read, and returns the number
+    /// of the next.
     #[inline]
     #[must_use = "it is the consumer's own counter from now on"]
     pub fn take(self, head: u32) -> u32 {
@@ -152,14 +159,14 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// How many completions are kept.
+    /// Returns how many completions are kept.
     #[inline]
     #[must_use]
     pub fn kept(&self) -> usize {
         self.kept.len()
     }
 
-    /// How many completions it can keep.
+    /// Returns how many completions it can keep.
     #[inline]
     #[must_use]
     pub fn room(&self) -> usize {
@@ -202,8 +209,9 @@ impl Outbox {
         }
     }
 
-    /// How many completions there are for the process, kept ones included. Moves those into the
-    /// ring as far as there is room.
+    /// Returns how many completions there are for the process, kept ones included.
+    ///
+    /// Moves those into the ring as far as there is room.
     #[inline]
     pub fn ready(
         &mut self,
@@ -230,7 +238,9 @@ impl Outbox {
         header.kept.store(self.kept.len() as u32, Ordering::Release);
     }
 
-    /// How many completions the process has not taken. A head that cannot be counts as a full ring.
+    /// Returns how many completions the process has not taken.
+    ///
+    /// A head that cannot be counts as a full ring.
     fn in_ring(&self, header: &RingHeader, entries: u32) -> u32 {
         header.completions().used(self.tail).min(entries)
     }

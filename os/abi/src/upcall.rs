@@ -5,10 +5,10 @@
 //! [`UPCALL_SETUP`](crate::call::UPCALL_SETUP).
 //!
 //! ```text
-//!  who has something for it                           the thread
+//!  a producer                                         the thread
 //!  (kernel, other thread)                             ──────────
 //!  ────────────────────────                           Flag closed: its executor is at work, and looks at rings and inbox before
-//!  puts it into ring or inbox                         each poll. Nobody disturbs it.
+//!  puts it into ring or inbox                         each poll. Nothing disturbs it.
 //!  Flag::raise                                        Before it computes for long, or waits in the kernel:
 //!    closed: it looks anyway, done                      open the Flag
 //!    open: it is closed from here on,                   look once more; anything there: close, take it, from the beginning
@@ -16,7 +16,7 @@
 //!                                          ▼          Afterwards: close the Flag.
 //!                    the kernel, on the way to user mode:
 //!                      not masked, a stack: registers ──▶ Frame on that stack, masked = 1, into the handler ──▶ UPCALL_RETURN
-//!                      else: deferred = pc ─ ─ ─ ─ ─ ▶ who unmasks looks at `deferred`, and calls the handler itself
+//!                      else: deferred = pc ─ ─ ─ ─ ─ ▶ unmasking checks `deferred`, and calls the handler itself
 //!                      the thread waits in RING_ENTER: that returns
 //! ```
 //!
@@ -38,20 +38,23 @@ const OPEN: u32 = 0;
 const CLOSED: u32 = 1;
 
 impl Flag {
-    /// To be called after something was put where the process looks for it. True: the process has
-    /// to be interrupted, and the caller sees to it. At most one caller is told so between two
-    /// openings.
+    /// Closes the flag, after something was put where the process looks for it.
+    ///
+    /// Returns true if the process has to be interrupted, which the caller sees to. At most one
+    /// call between two openings returns true.
     #[must_use = "who is told to interrupt has to"]
     pub fn raise(&self) -> bool {
         self.0.swap(CLOSED, Ordering::AcqRel) == OPEN
     }
 
-    /// From now on an arrival interrupts. What came before must be looked for after this.
+    /// Opens the flag: from now on an arrival interrupts.
+    ///
+    /// What came before must be checked for after this.
     pub fn open(&self) {
         self.0.swap(OPEN, Ordering::AcqRel);
     }
 
-    /// From now on nobody need interrupt: the process looks.
+    /// Closes the flag: from now on no producer need interrupt, because the process checks.
     ///
     /// Not a plain store: that would hide what a producer did that found the flag closed just
     /// before.
@@ -98,7 +101,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Masked once, nothing deferred, no stack.
+    /// Returns a block that is masked once, with nothing deferred and no stack.
     #[cfg(not(loom))]
     #[must_use]
     pub const fn new() -> Self {
@@ -153,7 +156,7 @@ pub const STACK_COUNT: usize = 8;
 /// can the interrupts' own stacks nest; a program with other stacks gets no deeper.
 pub const MOST_INTERRUPTED_CALLS: usize = STACK_COUNT;
 
-/// The upper end of a worker's stack; `None` beyond the last.
+/// Returns the upper end of a worker's stack; `None` beyond the last.
 #[must_use]
 pub const fn stack_top(worker: usize, number: usize) -> Option<usize> {
     if number < STACK_COUNT {

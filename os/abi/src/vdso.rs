@@ -22,6 +22,6 @@ pub const SYMBOL: &str = "corank_engine";
 /// whenever those do.
 pub const VERSION: &str = "corank_3";
 
-/// Exit code of a program that was built for another version of the image, and of a machine whose
-/// kernel was.
+/// Exit code of a program that was built for another version of the image, and of a machine with
+/// a kernel that was.
 pub const WRONG_VERSION: i32 = 126;

@@ -4,13 +4,13 @@
 //! Run it with
 //! `RUSTFLAGS="--cfg loom" cargo test --release --manifest-path os/Cargo.toml --package corank-abi --test loom`.
 //!
-//! A lost interrupt shows as a deadlock: the process waits, and nobody interrupts it. Each of these
-//! changes was seen to make `two_producers` end in one:
+//! A lost interrupt shows as a deadlock: the process waits, and nothing interrupts it. Each of
+//! these changes was seen to make `two_producers` end in one:
 //!
 //! - `close` is a plain store: it hides a producer that has found the flag closed just before;
 //! - `open` is a plain store, even a sequentially consistent one;
 //! - `raise` is a load and a store; `raise` or `open` is relaxed;
-//! - `open_when_quiet` does not look after it has opened.
+//! - `open_when_quiet` does not check after it has opened.
 #![cfg(loom)]
 
 use corank_abi::upcall::Flag;

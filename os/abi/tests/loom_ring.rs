@@ -4,11 +4,11 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --release --manifest-path os/Cargo.toml --package corank-abi --test loom_ring`.
 //!
 //! The ring has two entries, and more completions come than that. A completion that is lost shows
-//! as a deadlock: the process waits, and nobody interrupts it. One that is written over another
+//! as a deadlock: the process waits, and nothing interrupts it. One that is written over another
 //! shows as an access that is not ordered. What it is there to find:
 //!
 //! - `Outbox` drops what there is no room for, or writes it all the same;
-//! - the process does not look at `kept` when it has emptied the ring, or only then (the first form
+//! - the process does not check `kept` when it has emptied the ring, or only then (the first form
 //!   of this protocol, found so);
 //! - `kept` is not written, or only after the flag was raised;
 //! - `publish` or `take` stores with relaxed order, or before the entry is written or read.

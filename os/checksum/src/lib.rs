@@ -17,8 +17,8 @@ const TCP: u16 = 6;
 /// Words that are added in one round of the loop.
 const ROUND: usize = 8;
 
-/// The sum that a segment's checksum field has to make up for: of its bytes, as they are, and of
-/// the pseudo header (RFC 9293, section 3.1).
+/// Returns the sum that a segment's checksum field has to make up for: of its bytes, as they are,
+/// and of the pseudo header (RFC 9293, section 3.1).
 ///
 /// With the right checksum in its field it is [`WHOLE`]. With a 0 there, the right one is what
 /// [`checksum`] makes of it.
@@ -34,14 +34,14 @@ pub fn sum(source: Ipv4Addr, destination: Ipv4Addr, segment: &[u8]) -> u16 {
     u16::from_be(fold(header + u64::from(bytes(segment))))
 }
 
-/// The checksum of a segment with this [`sum`].
+/// Returns the checksum of a segment with this [`sum`].
 #[must_use]
 pub const fn checksum(sum: u16) -> u16 {
     !sum
 }
 
-/// Sum of the bytes as 16-bit numbers of the machine's own byte order, the first of which begins
-/// with the first byte.
+/// Returns the sum of the bytes as 16-bit numbers of the machine's own byte order, the first of
+/// which begins with the first byte.
 fn bytes(data: &[u8]) -> u16 {
     // SAFETY: any eight bytes are a `u64`.
     let (head, words, tail) = unsafe { data.align_to::<u64>() };
@@ -67,7 +67,7 @@ fn words(words: &[u64]) -> u16 {
     fold(rest.iter().fold(sum, add))
 }
 
-/// Sum of a few bytes, two at a time; behind an odd one stands a 0.
+/// Returns the sum of a few bytes, two at a time; behind an odd one stands a 0.
 fn pairs(data: &[u8]) -> u64 {
     let (pairs, last) = data.as_chunks::<2>();
     let last = last
@@ -79,7 +79,7 @@ fn pairs(data: &[u8]) -> u64 {
     pairs.sum::<u64>() + u64::from(last)
 }
 
-/// The same number modulo 2¹⁶ - 1 in 16 bits, 0 only if it is 0.
+/// Returns the same number modulo 2¹⁶ - 1 in 16 bits, 0 only if it is 0.
 fn fold(sum: u64) -> u16 {
     let sum = (sum & 0xffff_ffff) + (sum >> 32);
     let sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);

@@ -54,7 +54,7 @@ async fn greet(level: u8) {
     say(&end);
 }
 
-/// Without a message, whose formatting would count.
+/// Exits on an error, without a message: its formatting would count.
 fn or_exit<T, E>(result: Result<T, E>) -> T {
     result.unwrap_or_else(|_| exit(1))
 }
@@ -68,7 +68,7 @@ fn say(text: &[u8]) {
 
 fn exit(code: usize) -> ! {
     system_call(call::EXIT, [code, 0, 0]);
-    // Nobody comes back from there.
+    // `EXIT` does not return.
     loop {
         core::hint::spin_loop();
     }

@@ -14,7 +14,7 @@ macro_rules! statuses {
         impl Status {
             $(#[doc = $phrase] pub const $name: Self = Self($number);)*
 
-            /// What the number means, in English.
+            /// Returns what the number means, in English.
             #[must_use]
             pub fn phrase(self) -> &'static str {
                 match self.0 {
@@ -48,7 +48,7 @@ statuses! {
 }
 
 impl Status {
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub const fn number(self) -> u16 {
         self.0
@@ -78,14 +78,16 @@ impl<'a> Head<'a> {
         head
     }
 
-    /// Another field.
+    /// Adds another field.
     pub fn field(mut self, name: &str, value: impl Display) -> Self {
         self.line(format_args!("{name}: {value}"));
         self
     }
 
-    /// Whether the connection goes on, and the end. `length` is the length of the body; `None`
-    /// where an answer has no body at all. The body goes behind what is in the result.
+    /// Writes whether the connection goes on, and the end of the head.
+    ///
+    /// `length` is the length of the body; `None` where an answer has no body at all. The body goes
+    /// behind what is in the result.
     pub fn end(mut self, length: Option<u64>, keep_alive: bool) -> &'a mut Vec<u8> {
         if let Some(length) = length {
             self = self.field("Content-Length", length);

@@ -10,12 +10,12 @@ use crate::date;
 pub struct Version {
     /// The entity tag, as it stands in `ETag`.
     pub tag: String,
-    /// When the file was last changed, in seconds since 1970; `None` if nobody knows.
+    /// When the file was last changed, in seconds since 1970; `None` if it is not known.
     pub modified: Option<i64>,
 }
 
 impl Version {
-    /// The version of a file of this size, changed then; 0 if nobody knows when.
+    /// Returns the version of a file of this size, changed then; 0 if the time is not known.
     #[must_use]
     pub fn new(size: u64, modified: i64) -> Self {
         Self {
@@ -88,7 +88,7 @@ impl Conditions<'_> {
     }
 }
 
-/// Whether a list of tags has this one; both may be weak.
+/// Tests whether a list of tags has this one; both may be weak.
 fn contains(list: &str, tag: &str) -> bool {
     fn opaque(tag: &str) -> &str {
         tag.strip_prefix("W/").unwrap_or(tag)
@@ -96,9 +96,10 @@ fn contains(list: &str, tag: &str) -> bool {
     list.trim() == "*" || list.split(',').any(|one| opaque(one.trim()) == opaque(tag))
 }
 
-/// Whether what stands in `If-Range` proves that the client has a part of this very file: its date
-/// does, once the file's last change lies so far back that no second one can have had the same
-/// date. A weak tag does not.
+/// Tests whether what stands in `If-Range` proves that the client has a part of this very file.
+///
+/// Its date does, once the file's last change lies so far back that no second one can have had the
+/// same date. A weak tag does not.
 fn proves(field: &str, version: &Version, now: Option<i64>) -> bool {
     /// Seconds.
     const LONG_AGO: i64 = 60;

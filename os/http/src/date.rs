@@ -4,8 +4,9 @@ use alloc::string::String;
 use jiff::fmt::{rfc2822::DateTimePrinter, strtime};
 use jiff::{Timestamp, civil};
 
-/// A date as every answer writes it: `Sun, 06 Nov 1994 08:49:37 GMT`. `None` for years that have no
-/// four digits.
+/// Formats a date as every answer writes it: `Sun, 06 Nov 1994 08:49:37 GMT`.
+///
+/// `None` for years that have no four digits.
 #[must_use]
 pub fn format(seconds: i64) -> Option<String> {
     let time = Timestamp::from_second(seconds).ok()?;
@@ -14,8 +15,10 @@ pub fn format(seconds: i64) -> Option<String> {
         .ok()
 }
 
-/// A date as a request may have it: in the form of [`format`](fn@format), or in one of the two
-/// obsolete ones. `now` says which century a year of two digits is in.
+/// Parses a date as a request may have it.
+///
+/// It is in the form of [`format`](fn@format), or in one of the two obsolete ones. `now` says which
+/// century a year of two digits is in.
 #[must_use]
 pub fn parse(text: &str, now: Option<i64>) -> Option<i64> {
     /// More than 50 years in the future is in the past.

@@ -14,12 +14,12 @@ pub struct Levels {
     other: u8,
 }
 
-/// The parts of a path.
+/// Returns the parts of a path.
 fn parts(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|part| !part.is_empty())
 }
 
-/// How many parts a prefix has, if `path` begins with them all.
+/// Returns how many parts a prefix has, if `path` begins with them all.
 fn matched(prefix: &str, path: &str) -> Option<usize> {
     let mut path = parts(path);
     let mut count = 0;
@@ -49,7 +49,7 @@ impl fmt::Display for BadRule {
 impl core::error::Error for BadRule {}
 
 impl Levels {
-    /// No rules: every path has the level `other`.
+    /// Creates an empty set of rules: every path has the level `other`.
     #[must_use]
     pub fn new(other: u8) -> Self {
         Self {
@@ -94,7 +94,9 @@ impl Levels {
             .try_for_each(|line| self.add(line))
     }
 
-    /// The level of a path. O(rules).
+    /// Returns the level of a path.
+    ///
+    /// O(rules).
     #[must_use]
     pub fn of(&self, path: &str) -> u8 {
         let matching = (self.rules.iter())
@@ -104,7 +106,7 @@ impl Levels {
             .map_or(self.other, |(_, level)| level)
     }
 
-    /// The most urgent level that a path may have.
+    /// Returns the most urgent level that a path may have.
     #[must_use]
     pub fn most_urgent(&self) -> u8 {
         let levels = self.rules.iter().map(|(_, level)| *level);

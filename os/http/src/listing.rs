@@ -57,7 +57,7 @@ impl Listing {
         self.complete
     }
 
-    /// The page, at its end.
+    /// Ends the page and returns it.
     #[must_use]
     pub fn end(mut self) -> String {
         self.page.push_str("</ul>\n");

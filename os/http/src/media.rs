@@ -35,8 +35,8 @@ const TYPES: &[(&str, &str)] = &[
     ("zip", "application/zip"),
 ];
 
-/// What a file of this name is, as `Content-Type` says it; bytes without a meaning if the end is
-/// not known.
+/// Returns what a file of this name is, as `Content-Type` says it; bytes without a meaning if the
+/// end is not known.
 #[must_use]
 pub fn of(path: &str) -> &'static str {
     let name = path.rsplit('/').next().unwrap_or(path);

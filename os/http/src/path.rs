@@ -29,8 +29,10 @@ const REFERENCE: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// The path that a target in origin form or absolute form names, without its query, decoded. It
-/// begins with `/`, has no part that is `.` or `..`, and no control character: below whatever
+/// Returns the path that a target in origin form or absolute form names, without its query,
+/// decoded.
+///
+/// It begins with `/`, has no part that is `.` or `..`, and no control character: below whatever
 /// directory it is put, it stays there.
 ///
 /// # Errors
@@ -66,7 +68,7 @@ fn decode(text: &str) -> Result<Cow<'_, str>, Status> {
         .map_err(|_| Status::BAD_REQUEST)
 }
 
-/// The part of a target that begins with `/`; `None` if there is none.
+/// Returns the part of a target that begins with `/`; `None` if there is none.
 fn origin_form(target: &str) -> Option<&str> {
     if target.starts_with('/') {
         return Some(target);
@@ -77,14 +79,14 @@ fn origin_form(target: &str) -> Option<&str> {
     }
     let rest = &target[7..];
     match rest.find(['/', '?', '#']) {
-        // Without a host it is nobody's.
+        // Without a host it is invalid.
         Some(0) => None,
         Some(start) if rest.as_bytes()[start] == b'/' => Some(&rest[start..]),
         _ => (!rest.is_empty()).then_some("/"),
     }
 }
 
-/// A path, or one part of it, as it stands in a reference.
+/// Returns a path, or one part of it, as it stands in a reference.
 #[must_use]
 pub fn encoded(path: &str) -> impl fmt::Display + '_ {
     utf8_percent_encode(path, REFERENCE)

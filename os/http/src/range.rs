@@ -1,4 +1,4 @@
-//! Parts of files (RFC 9110, section 14). One range of bytes is served; whoever asks for several
+//! Parts of files (RFC 9110, section 14). One range of bytes is served; a request for several
 //! gets the whole file, as the standard allows.
 use core::ops::Range;
 
@@ -12,8 +12,9 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    /// The value of the field `Range`. `None` if it is to be ignored: another unit, several ranges,
-    /// or one that makes no sense.
+    /// Parses the value of the field `Range`.
+    ///
+    /// `None` if it is to be ignored: another unit, several ranges, or one that makes no sense.
     #[must_use]
     pub fn parse(value: &str) -> Option<Self> {
         let (unit, range) = value.trim().split_once('=')?;
@@ -31,7 +32,7 @@ impl Wanted {
         }
     }
 
-    /// The bytes of a file of this size; `None` if it has none of them.
+    /// Returns the bytes of a file of this size; `None` if it has none of them.
     #[must_use]
     pub fn of(self, size: u64) -> Option<Range<u64>> {
         let range = match self {

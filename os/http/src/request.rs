@@ -37,13 +37,13 @@ pub enum Scanned {
 }
 
 impl Scanner {
-    /// A scanner for the next request.
+    /// Returns a scanner for the next request.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether anything of the request has come; empty lines in front of it are nothing.
+    /// Tests whether anything of the request has come; empty lines in front of it are nothing.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.begun
@@ -171,7 +171,7 @@ pub fn parse(head: &[u8]) -> Result<Request<'_>, Refusal> {
     Ok(request)
 }
 
-/// What the parser took for another version: one of HTTP, or nonsense.
+/// Returns the status for what the parser took for another version: one of HTTP, or nonsense.
 fn of_other_version(head: &[u8]) -> Status {
     let line = head.trim_ascii_start().split(|byte| *byte == b'\n').next();
     let version = line.and_then(|line| line.trim_ascii_end().rsplit(|byte| *byte == b' ').next());
@@ -220,7 +220,7 @@ impl<'a> Request<'a> {
                 expects = true;
             } else if is("Range") {
                 ranges += 1;
-                // A range that nobody understands is as none.
+                // A range that is not understood counts as none.
                 self.range = text().ok().and_then(Wanted::parse);
             } else if let Some(condition) = self.condition(field.name) {
                 // A condition that is no text holds for nothing.
@@ -238,14 +238,14 @@ impl<'a> Request<'a> {
         if self.body > BODY_LIMIT {
             return Err(Status::CONTENT_TOO_LARGE);
         }
-        // Whoever waits for leave to send a body gets the answer instead, and may send it
-        // nevertheless, or not.
+        // A client that waits for leave to send a body gets the answer instead, and may send
+        // it nevertheless, or not.
         let is_unsure = expects && self.body > 0;
         self.keep_alive &= !closes && !is_unsure;
         Ok(())
     }
 
-    /// The condition that a field is.
+    /// Returns the condition that a field is.
     fn condition(&mut self, name: &str) -> Option<&mut Option<&'a str>> {
         let conditions = &mut self.conditions;
         [

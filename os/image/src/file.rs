@@ -204,7 +204,7 @@ impl<'a> Image<'a> {
         )
     }
 
-    /// Every dynamic symbol is defined here.
+    /// Checks that every dynamic symbol is defined here.
     fn check_symbols(&self) -> Result<(), Defect> {
         let Some((symbols, _)) = self.elf.dynamic_symbol_table()? else {
             return Ok(());
@@ -217,7 +217,7 @@ impl<'a> Image<'a> {
         self.segments.iter().find(|segment| segment.p_type == kind)
     }
 
-    /// The bytes of the file that belong at `address`.
+    /// Returns the bytes of the file that belong at `address`.
     fn bytes(&self, address: usize, length: usize) -> Option<&'a [u8]> {
         self.loaded()
             .find_map(|(start, data)| data.get(address.checked_sub(start)?..)?.get(..length))
@@ -240,13 +240,13 @@ impl<'a> Image<'a> {
         RelaIterator::new(LittleEndian, Class::ELF64, self.relocations)
     }
 
-    /// Bytes in memory: whole pages.
+    /// Returns the bytes in memory: whole pages.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// What each page may be used for.
+    /// Returns what each page may be used for.
     pub fn pages(&self) -> impl Iterator<Item = Rights> {
         (0..self.size).step_by(PAGE_SIZE).map(|page| {
             let mut rights = Rights::Read;
@@ -286,7 +286,7 @@ impl<'a> Image<'a> {
     }
 }
 
-/// Where a segment lies in memory.
+/// Returns where a segment lies in memory.
 fn memory(segment: &ProgramHeader) -> Result<Range<usize>, Defect> {
     let end = segment.p_vaddr.checked_add(segment.p_memsz);
     match (usize::try_from(segment.p_vaddr), end.map(usize::try_from)) {
@@ -295,7 +295,9 @@ fn memory(segment: &ProgramHeader) -> Result<Range<usize>, Defect> {
     }
 }
 
-/// The pages that are read-only after relocation. The linker ends them on a page.
+/// Returns the pages that are read-only after relocation.
+///
+/// The linker ends them on a page.
 fn sealed(segment: &ProgramHeader) -> Result<Range<usize>, Defect> {
     let range = memory(segment)?;
     ensure(

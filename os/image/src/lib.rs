@@ -1,4 +1,4 @@
-//! The ELF image of the shared scheduler, for those who build it, load it and use it.
+//! The ELF image of the shared scheduler, for the code that builds it, loads it and uses it.
 //!
 //! - The build and the kernel [check](Image::check) a file by the same rules.
 //! - The kernel [loads](Image::load) it.

@@ -36,7 +36,7 @@ impl fmt::Display for NotFound {
 
 impl core::error::Error for NotFound {}
 
-/// The number of `size` bytes at `at`; `None` outside of the image.
+/// Returns the number of `size` bytes at `at`; `None` outside of the image.
 #[inline(never)]
 fn number(image: &[u8], at: usize, size: usize) -> Option<usize> {
     let bytes = image.get(at..at.checked_add(size)?)?;
@@ -47,14 +47,14 @@ fn number(image: &[u8], at: usize, size: usize) -> Option<usize> {
     usize::try_from(number).ok()
 }
 
-/// Whether the string at `at` is `text`.
+/// Tests whether the string at `at` is `text`.
 #[inline(never)]
 fn is_text(image: &[u8], at: usize, text: &str) -> bool {
     let end = at.saturating_add(text.len());
     image.get(at..end) == Some(text.as_bytes()) && image.get(end) == Some(&0)
 }
 
-/// Where the program headers lie.
+/// Returns where the program headers lie.
 fn segments(image: &[u8]) -> Option<impl Iterator<Item = usize>> {
     const CLASS_64_LITTLE_ENDIAN: usize = 0x0102;
     if image.get(..4)? != ELFMAGIC || number(image, 4, 2)? != CLASS_64_LITTLE_ENDIAN {
@@ -68,7 +68,7 @@ fn segments(image: &[u8]) -> Option<impl Iterator<Item = usize>> {
     Some((0..count).map(move |index| first.saturating_add(index * size)))
 }
 
-/// The kind of a program header, and where its segment begins and ends in memory.
+/// Returns the kind of a program header, and where its segment begins and ends in memory.
 fn segment(image: &[u8], header: usize) -> Option<(u32, usize, usize)> {
     let kind = number(image, header, 4)? as u32;
     let start = number(image, header.checked_add(16)?, 8)?;
@@ -76,7 +76,7 @@ fn segment(image: &[u8], header: usize) -> Option<(u32, usize, usize)> {
     Some((kind, start, end))
 }
 
-/// How many bytes an image takes in memory, whole pages, given its first page.
+/// Returns how many bytes an image takes in memory, whole pages, given its first page.
 ///
 /// # Errors
 /// [`NotFound::NoImage`] if that is not the first page of an image, or of one larger than
@@ -135,7 +135,7 @@ impl Dynamic {
         (!all.contains(&0)).then_some(found)
     }
 
-    /// Whether the definition of a version with this index has this name.
+    /// Tests whether the definition of a version with this index has this name.
     fn is_version(&self, image: &[u8], index: usize, name: &str) -> Option<bool> {
         let mut definition = self.definitions;
         loop {
@@ -152,8 +152,8 @@ impl Dynamic {
     }
 }
 
-/// Where the symbol of this name and version lies in `image`, the whole image as it is mapped: an
-/// offset inside of it.
+/// Returns where the symbol of this name and version lies in `image`, the whole image as it is
+/// mapped: an offset inside of it.
 ///
 /// # Errors
 /// See [`NotFound`].

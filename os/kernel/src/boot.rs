@@ -11,7 +11,9 @@ use fdt::node::FdtNode;
 
 core::arch::global_asm!(include_str!("start.s"));
 
-/// The machine as the device tree describes it. Addresses are physical.
+/// The machine as the device tree describes it.
+///
+/// Addresses are physical.
 #[derive(Debug)]
 pub(crate) struct Machine {
     /// Where the memory ends that begins at or before the kernel.
@@ -23,7 +25,9 @@ pub(crate) struct Machine {
     /// The numbers of the harts, beginning with the one that boots first; OpenSBI may choose any
     /// for that.
     harts: [usize; MAX_HARTS],
-    /// How many of them there are. Any more than the kernel has room for are left alone.
+    /// How many of them there are.
+    ///
+    /// Any more than the kernel has room for are left alone.
     hart_count: usize,
     /// Ticks of the `time` register in a second.
     pub timebase_hz: u64,

@@ -27,8 +27,9 @@ static SLEEPERS: Mutex<Sleepers> = Mutex::new(Sleepers {
 /// The number of levels.
 const LEVELS: usize = 64;
 
-/// The most sleepers that one interrupt of the clock wakes: a program chooses how many sleep until
-/// the same time.
+/// The most sleepers that one interrupt of the clock wakes.
+///
+/// A program chooses how many sleep until the same time.
 const WOKEN_AT_ONCE: usize = 2 * pace::OBJECTS;
 
 /// The sleepers, by the levels that they had when they began to sleep.
@@ -172,15 +173,17 @@ pub(crate) fn start() {
     tick();
 }
 
-/// Sleeps until the next interrupt, a millisecond at most. The clock's interrupt may be pending
-/// afterwards, and [`tick`] serves it.
+/// Sleeps until the next interrupt, a millisecond at most.
+///
+/// The clock's interrupt may be pending afterwards, and [`tick`] serves it.
 pub(crate) fn wait_for_interrupt() {
     sbi_rt::set_timer(after(1));
     riscv::asm::wfi();
 }
 
-/// Sleeps for [`PAUSE`], or until another interrupt that is enabled. The next tick and the first
-/// sleeper's time come as they would have.
+/// Sleeps for [`PAUSE`], or until another interrupt that is enabled.
+///
+/// The next tick and the first sleeper's time come as they would have.
 pub(crate) fn pause() {
     sbi_rt::set_timer(now() + TIMEBASE_HZ.load(Ordering::Relaxed) * PAUSE / 1_000_000);
     riscv::asm::wfi();
@@ -226,10 +229,10 @@ fn arm() {
     sbi_rt::set_timer(first.min(hart::next_tick().get()));
 }
 
-/// Wakes the sleepers that are due, the most urgent ones first. Returns whether it could wake all.
+/// Wakes the sleepers that are due, the most urgent ones first.
 ///
-/// If not, more than [`WOKEN_AT_ONCE`] were due, or another hart is at the sleepers, perhaps to
-/// wake them.
+/// Returns whether it could wake all. If not, more than [`WOKEN_AT_ONCE`] were due, or another hart
+/// is at the sleepers, perhaps to wake them.
 fn wake_sleepers(now: u64) -> bool {
     for _ in 0..WOKEN_AT_ONCE {
         if FIRST.load(Ordering::Relaxed) > now {
@@ -307,7 +310,9 @@ impl Sleepers {
     }
 }
 
-/// Adds a sleeper of this level. Returns its place.
+/// Adds a sleeper of this level.
+///
+/// Returns its place.
 fn add_sleeper(deadline: u64, level: u8, sleeper: Waker) -> Place {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let place = Place {
@@ -367,7 +372,9 @@ impl Drop for Alarm {
     }
 }
 
-/// A wait until [`now`] has reached a deadline. Dropped early, it leaves nothing behind.
+/// A wait until [`now`] has reached a deadline.
+///
+/// Dropped early, it leaves nothing behind.
 #[derive(Debug)]
 pub(crate) struct Sleep {
     deadline: u64,

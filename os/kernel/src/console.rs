@@ -1,7 +1,8 @@
-//! The console: a 16550 serial port. Without one, output goes through the SBI and there is no
-//! input.
+//! The console: a 16550 serial port.
 //!
-//! Input comes by interrupt: the interrupt moves the bytes into a buffer and wakes the coroutines
+//! Without one, output goes through the SBI and there is no input.
+//!
+//! Input comes by interrupt. The interrupt moves the bytes into a buffer and wakes the coroutines
 //! that read. While that is full the port keeps what comes, and its other side waits.
 use crate::boot::Machine;
 use crate::device::plic;
@@ -51,15 +52,21 @@ impl Key {
 struct Console {
     port: Option<Uart16550<MmioBackend>>,
     input: VecDeque<Key>,
-    /// How much of it can be read: the rest is a line that is being typed.
+    /// How much of it can be read.
+    ///
+    /// The rest is a line that is being typed.
     complete: usize,
-    /// The group of processes that has the console. If none has, bytes come as they are typed.
+    /// The group of processes that has the console.
+    ///
+    /// If none has, bytes come as they are typed.
     foreground: Option<Group>,
     /// Set if the next byte is a literal one.
     quoted: bool,
     /// Set if nothing comes after the input that is there.
     ended: bool,
-    /// Set while the buffer is full: the port's interrupt is off, and its bytes wait.
+    /// Set while the buffer is full.
+    ///
+    /// The port's interrupt is off then, and its bytes wait.
     stalled: bool,
 }
 
@@ -114,7 +121,8 @@ fn interrupt() {
     end(interrupted);
 }
 
-/// Gives the console to a group of processes, or to none; see [`corank_abi::call::FOREGROUND`].
+/// Gives the console to a group of processes, or to none (see [`corank_abi::call::FOREGROUND`]).
+///
 /// What was typed ahead counts as if it were typed now.
 pub(crate) fn set_foreground(group: Option<Group>) {
     let mut interrupted = None;
@@ -182,7 +190,7 @@ async fn serve() {
 impl Console {
     /// Tests whether the buffer has no room and a read will make some.
     ///
-    /// A line that fills it without an end never becomes readable: the rest of it is lost.
+    /// A line that fills it without an end never becomes readable. The rest of it is lost.
     fn is_full(&self) -> bool {
         self.input.len() >= TYPED_AHEAD && self.complete > 0
     }
@@ -224,7 +232,9 @@ impl Console {
         }
     }
 
-    /// Takes a byte from the port. Returns the group of processes that it ends.
+    /// Takes a byte from the port.
+    ///
+    /// Returns the group of processes that it ends.
     fn typed(&mut self, byte: u8) -> Option<Group> {
         self.ended = false;
         if core::mem::take(&mut self.quoted) {
@@ -242,7 +252,9 @@ impl Console {
         None
     }
 
-    /// Takes what is typed. Returns the group of processes that it ends.
+    /// Takes what is typed.
+    ///
+    /// Returns the group of processes that it ends.
     fn press(&mut self, key: Key) -> Option<Group> {
         if self.foreground.is_none() {
             self.push(key);
@@ -349,7 +361,9 @@ pub(crate) async fn read(
 /// A port that is ready at once takes some thousand instructions for them.
 const PIECE: usize = 256;
 
-/// Writes the buffer if that is one piece of work. `None` if it is longer.
+/// Writes the buffer if that is one piece of work.
+///
+/// Returns `None` if it is longer.
 ///
 /// # Errors
 /// As [`write()`].
@@ -361,7 +375,9 @@ pub(crate) fn write_at_once(
     (length <= PIECE).then(|| write_some(process, &mut buffer).map(|()| length))
 }
 
-/// Writes the buffer. Other writers may write between two pieces of it.
+/// Writes the buffer.
+///
+/// Other writers may write between two pieces of it.
 ///
 /// # Errors
 /// When the buffer is not the program's to read; what lies in front of the bad address has been

@@ -59,8 +59,9 @@ impl From<ParseError> for LoadError {
     }
 }
 
-/// Copies the segments of `file` into `space`, sets the heap behind them, and returns where the
-/// program begins.
+/// Copies the segments of `file` into `space`, and sets the heap behind them.
+///
+/// Returns where the program begins.
 ///
 /// # Errors
 /// See [`LoadError`]. The address space is then good for nothing but being dropped.
@@ -96,7 +97,9 @@ pub(crate) async fn load(file: &[u8], space: &mut AddressSpace) -> Result<usize,
     Ok(header.e_entry as usize)
 }
 
-/// Copies one segment into `space`. Returns where the segment ends.
+/// Copies one segment into `space`.
+///
+/// Returns where the segment ends.
 async fn load_segment(
     segment: &ProgramHeader,
     data: &[u8],

@@ -50,7 +50,9 @@ pub(crate) struct Call {
     pub(crate) arguments: [usize; 3],
 }
 
-/// What both sides of a thread share. It lies at the upper end of the thread's stack.
+/// What both sides of a thread share.
+///
+/// It lies at the upper end of the thread's stack.
 struct Seat {
     call: Call,
     /// The stack pointers of the side that does not run.
@@ -80,8 +82,9 @@ pub(crate) struct KernelThread {
 unsafe impl Send for KernelThread {}
 
 impl KernelThread {
-    /// Makes a thread for `call`, on the stack given or on a new one. The call begins with the
-    /// first poll.
+    /// Makes a thread for `call`, on the stack given or on a new one.
+    ///
+    /// The call begins with the first poll.
     ///
     /// # Errors
     /// When there is no stack for it.
@@ -130,7 +133,9 @@ impl KernelThread {
         unsafe { switch_stack(&raw mut (*seat).executor, (*seat).thread) };
     }
 
-    /// Drops the call, on its own stack. Returns how many bytes it had moved.
+    /// Drops the call, on its own stack.
+    ///
+    /// Returns how many bytes it had moved.
     pub(crate) fn cancel(&mut self) -> usize {
         let seat = self.seat.as_ptr();
         // SAFETY: as in `switch`; the thread does not run.

@@ -1,6 +1,6 @@
 //! Long work in bounded pieces.
 //!
-//! A hart executes a coroutine's poll without interruption. So no poll may last long: work whose
+//! A hart executes a coroutine's poll without interruption, so no poll may last long. Work whose
 //! size a program chooses is split into pieces, with a [`checkpoint`] behind each. A piece takes
 //! some ten thousand instructions at most, and holds no lock across the checkpoint.
 use crate::{hart, stretch};
@@ -87,7 +87,9 @@ impl<F: Future> Future for Apart<F> {
     }
 }
 
-/// Does work of the boot, where there is nothing else to do. Its checkpoints do nothing.
+/// Does work of the boot, where there is nothing else to do.
+///
+/// Its checkpoints do nothing.
 ///
 /// # Panics
 /// When the work waits for something.

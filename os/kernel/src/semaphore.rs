@@ -91,7 +91,9 @@ impl Semaphore {
         self.state.lock().add();
     }
 
-    /// Adds a permit if there is none, as a mutex does when it is unlocked; false if there was one.
+    /// Adds a permit if there is none, as a mutex does when it is unlocked.
+    ///
+    /// Returns false if there was one.
     pub(crate) fn up_to_one(&self) -> bool {
         let mut state = self.state.lock();
         let none = state.permits == 0 && state.given == 0;
@@ -145,7 +147,9 @@ impl State {
         }
     }
 
-    /// Gives a permit to the first waiter that has none, and wakes it; false if there is none.
+    /// Gives a permit to the first waiter that has none, and wakes it.
+    ///
+    /// Returns false if there is none.
     fn give(&mut self) -> bool {
         let Some((ticket, waker)) = self.line.behind(self.given_up_to) else {
             return false;
@@ -163,7 +167,9 @@ impl State {
     }
 }
 
-/// A place in a semaphore's queue. Dropped before a permit came, it is given up.
+/// A place in a semaphore's queue.
+///
+/// Dropped before a permit came, it is given up.
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
     semaphore: &'a Semaphore,

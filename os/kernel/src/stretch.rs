@@ -191,7 +191,9 @@ mod measure {
     }
 
     impl Measured {
-        /// Counts a stretch. Returns whether it is the longest of its kind by far.
+        /// Counts a stretch.
+        ///
+        /// Returns whether it is the longest of its kind by far.
         fn note(&mut self, works: (Work, Work), length: u64) -> bool {
             let Some(known) = self.longest.iter_mut().find(|known| known.works == works) else {
                 let longest = Longest {

@@ -23,7 +23,9 @@ use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 /// The number of a process's main thread.
 pub(crate) const MAIN: usize = 0;
 
-/// What a thread's coroutine owns. When it is dropped, the thread has ended.
+/// What a thread's coroutine owns.
+///
+/// When it is dropped, the thread has ended.
 #[derive(Debug)]
 pub(crate) struct Thread {
     /// The process that it is part of.
@@ -284,8 +286,10 @@ pub(crate) async fn run(
     ended
 }
 
-/// Yields after an interrupt: what it has made ready may be more urgent than this process, which
-/// counts by what it runs now.
+/// Yields after an interrupt.
+///
+/// What the interrupt has made ready may be more urgent than this process, which counts by what it
+/// runs now.
 async fn give_way(thread: &Thread) {
     thread.come_to_rest();
     corank::yield_now().await;

@@ -21,7 +21,9 @@ unsafe extern "C" {
     fn enter_user(context: *mut Context, satp: usize) -> usize;
 }
 
-/// The registers of a thread while it is not in user mode. `trap.s` knows this layout.
+/// The registers of a thread while it is not in user mode.
+///
+/// `trap.s` knows this layout.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -55,7 +57,9 @@ const FLOAT_CLEAN: usize = 2 << 13;
 /// now, no floating point. A trap from user mode leaves all but the last of these as they were.
 const STATUS: usize = 1 << 8 | 1 << 5 | 1 << 1 | FLOAT;
 
-/// Makes `sstatus` what [`run_user`] expects. Called once per hart.
+/// Makes `sstatus` what [`run_user`] expects.
+///
+/// Called once per hart.
 pub(crate) fn init() {
     // SAFETY: interrupts go off, and the kernel computes without floating point.
     unsafe { asm!("csrc sstatus, {}", in(reg) STATUS) };
@@ -146,7 +150,9 @@ impl Context {
         context
     }
 
-    /// Gives the thread floating-point registers; false if it had them already.
+    /// Gives the thread floating-point registers.
+    ///
+    /// Returns false if it had them already.
     #[cold]
     pub(crate) fn enable_float(&mut self) -> bool {
         let missing = self.float.is_none();

@@ -58,18 +58,19 @@ impl Upcalls {
         self.are_raised() && self.taker.lock().is_some_and(|taker| taker.tid == tid)
     }
 
-    /// Takes an interrupt for the thread `tid`. Returns whether one was due that it had not taken
-    /// yet.
+    /// Takes an interrupt for the thread `tid`.
     ///
-    /// The thread has taken it then: it looks for what has arrived.
+    /// Returns whether one was due that it had not taken yet. The thread has taken it then, and
+    /// looks for what has arrived.
     pub(crate) fn take(&self, tid: usize) -> bool {
         self.state.load(Ordering::Relaxed) != QUIET
             && self.taker.lock().is_some_and(|taker| taker.tid == tid)
             && self.state.swap(QUIET, Ordering::Acquire) != QUIET
     }
 
-    /// Removes the thread as the taker of interrupts: it has ended, or the process runs another
-    /// program.
+    /// Removes the thread as the taker of interrupts.
+    ///
+    /// It has ended, or the process runs another program.
     pub(crate) fn forget(&self, tid: usize) {
         let mut taker = self.taker.lock();
         if taker.is_some_and(|taker| taker.tid == tid) {
@@ -84,7 +85,9 @@ impl Upcalls {
     }
 }
 
-/// Serves `upcall_setup`. False if the thread can't be a worker.
+/// Serves `upcall_setup`.
+///
+/// Returns false if the thread can't be a worker.
 pub(crate) fn set_up(thread: &Thread, handler: usize, block: usize) -> bool {
     let Some(worker) = thread.become_worker() else {
         return false;
@@ -110,7 +113,7 @@ pub(crate) fn notify(process: &Process, worker: &Worker) {
 
 /// Interrupts the worker: in user mode, in a call that waits, or in `ring_enter`.
 ///
-/// False if it takes no interrupts.
+/// Returns false if it takes no interrupts.
 #[cold]
 pub(crate) fn raise(process: &Process, worker: &Worker) -> bool {
     let Some(Taker { tid, .. }) = *worker.upcalls.taker.lock() else {
@@ -159,11 +162,10 @@ fn write_word(thread: &Thread, address: usize, word: usize) -> Result<(), BadAdd
     write(thread, address, &word.to_le_bytes())
 }
 
-/// Takes a raised interrupt, for a thread whose next instruction is at `pc`: writes `frame` and
-/// returns where.
+/// Takes a raised interrupt, for a thread whose next instruction is at `pc`.
 ///
-/// Marks the interrupt as deferred if the thread has masked interrupts or named no stack, or if the
-/// kernel cannot run the handler.
+/// Writes `frame` and returns where. Marks the interrupt as deferred if the thread has masked
+/// interrupts or named no stack, or if the kernel cannot run the handler.
 fn take(
     thread: &Thread,
     can_run: bool,

@@ -160,7 +160,9 @@ fn loaded() -> impl Iterator<Item = (usize, &'static Page)> {
     at_their_addresses(pages)
 }
 
-/// Maps the shared pages into a process's address space. The frames stay the kernel's, for ever.
+/// Maps the shared pages into a process's address space.
+///
+/// The frames stay the kernel's, for ever.
 ///
 /// # Errors
 /// When no frame is left for a table.

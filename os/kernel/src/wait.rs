@@ -98,12 +98,12 @@ impl WaitQueue {
         self.0.lock().first.is_none()
     }
 
-    /// Wakes all waiters, in their order. They are out of the queue then.
+    /// Wakes all waiters, in their order.
     ///
-    /// A program chooses how many waiters there are. So no more than [`WOKEN_AT_ONCE`] and the
-    /// first are woken here, and a coroutine wakes the others in pieces. It is as urgent as the
-    /// caller, and as the most urgent waiter was when that began to wait. One that begins to wait
-    /// meanwhile is in the queue, and no part of this.
+    /// They are out of the queue then. A program chooses how many waiters there are. So no more
+    /// than [`WOKEN_AT_ONCE`] and the first are woken here, and a coroutine wakes the others in
+    /// pieces. It is as urgent as the caller, and as the most urgent waiter was when that began to
+    /// wait. One that begins to wait meanwhile is in the queue, and no part of this.
     pub(crate) fn wake_all(&self) {
         let mut entries = self.0.lock();
         let Some((_, waker)) = entries.first.take() else {

@@ -27,7 +27,7 @@ pub(crate) struct Declaration {
     pub(crate) output: Type,
 }
 
-/// How the effect of a call that nobody has seen is taken back.
+/// How the unseen effect of a call is taken back.
 pub(crate) enum Undo {
     /// Not at all.
     Never,
@@ -260,7 +260,7 @@ fn is_result(ty: &Type) -> bool {
     quote::quote!(#ty).to_string().replace(' ', "") == "Result<usize,Error>"
 }
 
-/// Where to point at: what is there, or else the name.
+/// Returns where to point at: what is there, or else the name.
 fn spot(there: &ReturnType, name: &Ident) -> Span {
     match there {
         ReturnType::Default => name.span(),

@@ -5,7 +5,7 @@ use quote::{format_ident, quote};
 
 use crate::declaration::{Declaration, Kind, Parameter, Undo};
 
-/// Both functions and the macro of a call.
+/// Expands to both functions and the macro of a call.
 pub(crate) fn expand(declaration: &Declaration) -> TokenStream {
     let blocking = blocking(declaration);
     let asynchronous = asynchronous(declaration);
@@ -55,7 +55,7 @@ fn blocking(declaration: &Declaration) -> TokenStream {
     let made = if parameters.iter().all(|one| one.kind == Kind::Number) {
         quote!(crate::raw::number_call(#call, arguments))
     } else {
-        // Sound: the call writes to no other memory than what a parameter lends it exclusively
+        // Sound: the call writes to no other memory than what a parameter gives it exclusively
         // until it returns.
         quote!(crate::raw::check(unsafe { crate::raw::system_call(#call, arguments) }))
     };

@@ -44,7 +44,7 @@ mod expansion;
 /// # Calls that can be undone
 /// `#[async_fn(MUTEX_LOCK, undo = MUTEX_UNLOCK(mutex))]` names the call that takes the effect back,
 /// and with which of the parameters. It is made when the future is dropped after the kernel has
-/// completed the call and before anyone has seen the result: so a lock that nobody waits for any
+/// completed the call and before the result has been seen: so a lock that no caller waits for any
 /// more is free. Where one call does not suffice, `payload = Type` names a type that knows how, a
 /// unit that implements `Payload`.
 ///

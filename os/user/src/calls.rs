@@ -109,7 +109,7 @@ pub fn accept(listener: usize) -> Result<usize, Error>;
 /// seconds.
 ///
 /// # Errors
-/// Nobody listens or answers there, there is no way to the address, or the kernel has no room for
+/// Nothing listens or answers there, there is no way to the address, or the kernel has no room for
 /// another socket.
 #[async_fn(TCP_CONNECT, payload = crate::ring::Opened)]
 pub fn tcp_connect(address: usize, port: usize, limit: usize) -> Result<usize, Error>;

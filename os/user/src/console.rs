@@ -60,7 +60,7 @@ fn print_to(file: Fd, arguments: core::fmt::Arguments<'_>) {
         bytes: [0; LINE],
         length: 0,
     };
-    // A program whose console is gone goes on: there is nowhere to complain.
+    // A program without its console goes on: there is nowhere to report the error.
     let _ = line.write_fmt(arguments).and_then(|()| line.flush());
 }
 

@@ -9,7 +9,7 @@ use corank_abi::auxiliary::END;
 use crate::local::ThreadBlock;
 use crate::println;
 
-/// Exit code of a program whose main thread has panicked.
+/// Exit code of a program after its main thread has panicked.
 pub const PANICKED: i32 = 101;
 
 /// The main thread's block. In a type that may be a static, although cells may not be shared.
@@ -23,11 +23,11 @@ static ARGUMENT_COUNT: AtomicUsize = AtomicUsize::new(0);
 static ARGUMENTS: AtomicPtr<*const c_char> = AtomicPtr::new(ptr::null_mut());
 
 unsafe extern "Rust" {
-    /// What [`main!`](crate::main) or [`async_main!`](crate::async_main) defined.
+    /// Runs what [`main!`](crate::main) or [`async_main!`](crate::async_main) defined.
     fn corank_main() -> i32;
 }
 
-/// Where the kernel enters the program: `argc` in `a0`, `argv` in `a1`, a stack below `sp`.
+/// Receives control from the kernel: `argc` in `a0`, `argv` in `a1`, a stack below `sp`.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".text.entry")]
 extern "C" fn _start(count: usize, arguments: *mut *const c_char) -> ! {
@@ -42,7 +42,9 @@ extern "C" fn _start(count: usize, arguments: *mut *const c_char) -> ! {
     crate::process::exit(code)
 }
 
-/// The program's arguments; the first is its name. One that isn't UTF-8 is left out.
+/// Returns the program's arguments; the first is its name.
+///
+/// One that isn't UTF-8 is left out.
 pub fn arguments() -> impl Iterator<Item = &'static str> {
     let arguments = ARGUMENTS.load(Ordering::Relaxed);
     (0..ARGUMENT_COUNT.load(Ordering::Relaxed)).filter_map(move |index| {
@@ -53,7 +55,8 @@ pub fn arguments() -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// The value of an entry of the auxiliary vector (see [`corank_abi::auxiliary`]), if it is there.
+/// Returns the value of an entry of the auxiliary vector (see [`corank_abi::auxiliary`]), if it is
+/// there.
 pub fn auxiliary(tag: usize) -> Option<usize> {
     let mut words = ARGUMENTS
         .load(Ordering::Relaxed)
@@ -80,7 +83,7 @@ pub fn auxiliary(tag: usize) -> Option<usize> {
 
 /// What a main function may return.
 pub trait Outcome {
-    /// The exit code.
+    /// Returns the exit code.
     fn code(self) -> i32;
 }
 
@@ -97,7 +100,7 @@ impl Outcome for i32 {
 }
 
 impl<E: core::fmt::Display> Outcome for Result<(), E> {
-    /// 0, or 1 after printing the error.
+    /// Returns 0, or 1 after printing the error.
     fn code(self) -> i32 {
         match self {
             Ok(()) => 0,

@@ -22,7 +22,7 @@ use crate::raw::{self, Error, check};
 
 pub mod asynchronous;
 
-/// Makes a call whose pointers are good.
+/// Makes a call with pointers that are good.
 ///
 /// # Safety
 /// As [`raw::system_call`].
@@ -60,17 +60,17 @@ fn c_string(text: &str) -> Result<CString, Error> {
 pub struct Options(u32);
 
 impl Options {
-    /// For reading.
+    /// Returns options for reading.
     pub const fn read() -> Self {
         Self(0)
     }
 
-    /// For writing.
+    /// Returns options for writing.
     pub const fn write() -> Self {
         Self(OPEN_WRITE)
     }
 
-    /// For both.
+    /// Returns options for both.
     pub const fn read_write() -> Self {
         Self(OPEN_READ_WRITE)
     }
@@ -104,7 +104,7 @@ impl Options {
             .map(|number| File(OwnedFd::from_number(number)))
     }
 
-    /// The flags, for those who make the call themselves.
+    /// Returns the flags, for programs that make the call themselves.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
@@ -128,7 +128,7 @@ pub enum From {
 }
 
 impl From {
-    /// The arguments of the call.
+    /// Returns the arguments of the call.
     fn arguments(self) -> [usize; 2] {
         match self {
             From::Start(offset) => [offset as usize, FROM_START],
@@ -206,7 +206,7 @@ impl File {
         unsafe { call(call::TRUNCATE, [self.number(), size as usize, 0]) }.map(|_| ())
     }
 
-    /// What is known of it.
+    /// Returns what is known of it.
     ///
     /// # Errors
     /// The disk could not read.
@@ -226,7 +226,7 @@ impl File {
         unsafe { call(call::CLOSE, [self.0.into_number(), 0, 0]) }.map(|_| ())
     }
 
-    /// The descriptor.
+    /// Returns the descriptor.
     #[must_use]
     pub fn into_fd(self) -> OwnedFd {
         self.0
@@ -241,7 +241,7 @@ impl Deref for File {
     }
 }
 
-/// All of a file.
+/// Returns all of a file.
 ///
 /// # Errors
 /// As [`Options::open`].
@@ -259,7 +259,7 @@ pub fn write(path: &str, data: &[u8]) -> Result<(), Error> {
     file.close()
 }
 
-/// What is known of a file or directory.
+/// Returns what is known of a file or directory.
 ///
 /// # Errors
 /// There is none.
@@ -270,7 +270,7 @@ pub fn status(path: &str) -> Result<FileStatus, Error> {
     Ok(unsafe { status.assume_init() })
 }
 
-/// Whether a status is a directory's.
+/// Tests whether a status is a directory's.
 #[must_use]
 pub fn is_directory(status: &FileStatus) -> bool {
     status.kind == DIRECTORY
@@ -287,7 +287,7 @@ pub fn make_directory(path: &str) -> Result<(), Error> {
 /// Removes a file.
 ///
 /// # Errors
-/// There is none, or someone has it open.
+/// There is none, or a process has it open.
 pub fn remove(path: &str) -> Result<(), Error> {
     path_call::<()>(call::REMOVE, path, FILE as usize, None).map(|_| ())
 }
@@ -318,7 +318,7 @@ pub fn sync() -> Result<(), Error> {
     unsafe { call(call::SYNC, [0; 3]) }.map(|_| ())
 }
 
-/// How much room there is.
+/// Returns how much room there is.
 ///
 /// # Errors
 /// There is no disk.
@@ -337,7 +337,7 @@ pub fn change_directory(path: &str) -> Result<(), Error> {
     path_call::<()>(call::DIRECTORY_CHANGE, path, 0, None).map(|_| ())
 }
 
-/// The directory where relative paths begin.
+/// Returns the directory where relative paths begin.
 ///
 /// # Errors
 /// Its path is too long.
@@ -350,7 +350,7 @@ pub fn current_directory() -> Result<String, Error> {
     String::from_utf8(buffer).map_err(|_| Error::new(INVALID))
 }
 
-/// The entries of a directory.
+/// Returns the entries of a directory.
 ///
 /// # Errors
 /// There is no such directory, or the disk could not read.

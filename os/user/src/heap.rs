@@ -75,7 +75,7 @@ unsafe extern "C" {
 /// The program's data segment, which `sbrk` extends.
 #[derive(Debug)]
 struct Program {
-    /// End of what talc knows of.
+    /// The end of the memory that talc manages.
     end: Option<NonNull<u8>>,
     /// Bytes taken so far.
     size: usize,
@@ -117,7 +117,7 @@ unsafe impl Source for Program {
             .end
             .filter(|end| end.addr().get().next_multiple_of(talc::base::CHUNK_UNIT) >= old_end);
         // SAFETY: the kernel has just mapped the memory from `old_end` on for us alone, and nothing
-        // lies behind the variables in their page. It adjoins the old heap unless someone else has
+        // lies behind the variables in their page. It adjoins the old heap unless other code has
         // called `sbrk` in between; then it becomes a heap of its own.
         let end = unsafe {
             match adjoins {

@@ -6,8 +6,8 @@ pub use corank_abi::information::{ENDED, ENDING, ProcessRecord, RUNNING, SystemS
 
 use crate::raw::{Error, check, system_call};
 
-/// A record of each process, in the order of their numbers; behind them those that have ended and
-/// not been waited for.
+/// Returns a record of each process, in the order of their numbers; behind them those that have
+/// ended and not been waited for.
 ///
 /// # Errors
 /// None that is known of.
@@ -27,7 +27,7 @@ pub fn processes() -> Result<Vec<ProcessRecord>, Error> {
     }
 }
 
-/// The name of the program that a process runs.
+/// Returns the name of the program that a process runs.
 #[must_use]
 pub fn name(record: &ProcessRecord) -> &str {
     let end = record.name.iter().position(|byte| *byte == 0);
@@ -39,7 +39,7 @@ pub fn name(record: &ProcessRecord) -> &str {
     }
 }
 
-/// The system as a whole.
+/// Returns the system as a whole.
 ///
 /// # Errors
 /// None that is known of.

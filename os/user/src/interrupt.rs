@@ -35,8 +35,9 @@
 //!                                                           └─────────────────┘
 //! ```
 //! The handler is entered by the kernel, or, if the interrupt came while it was masked for a
-//! moment, called by whoever unmasks. If the closure waits in a system call the handler runs beside
-//! that (*blocked with stack*). Less urgent coroutines wait for the end of the closure in any case.
+//! moment, called by the code that unmasks. If the closure waits in a system call, the handler runs
+//! beside that (*blocked with stack*). Less urgent coroutines wait for the end of the closure in any
+//! case.
 //!
 //! There are [`STACK_COUNT`] stacks; at the innermost level an interrupt stays pending, up to the
 //! end of the closure there. [`stacks`] tells how many are in use.
@@ -45,10 +46,10 @@
 //! Inside `preemptible` the rest of this library can be called. Whatever of it must not be
 //! interrupted masks interrupts, and takes one that came meanwhile at its end:
 //! - the heap, while its lock is held (`heap.rs`);
-//! - a [`sync::Mutex`](crate::sync::Mutex), while it is locked: who is more urgent would wait for
-//!   its own thread;
+//! - a [`sync::Mutex`](crate::sync::Mutex), while it is locked: a more urgent coroutine would wait
+//!   for its own thread;
 //! - the rings and the core's queues: out of reach there, see above;
-//! - the handler itself, except for the computations of those that it polls.
+//! - the handler itself, except for the computations of the coroutines that it polls.
 //!
 //! Everything else has no state that outlives a call (console, files, processes) or is made for
 //! other threads (wakers, the inbox).
@@ -92,7 +93,9 @@ pub struct Stacks {
     pub limit: usize,
 }
 
-/// The stacks of the calling thread. Others see the number in use in the process's page.
+/// Returns the stacks of the calling thread.
+///
+/// Others see the number in use in the process's page.
 #[must_use]
 pub fn stacks() -> Stacks {
     let block = local::block();
@@ -103,8 +106,10 @@ pub fn stacks() -> Stacks {
     }
 }
 
-/// Where the calling thread was when the last interrupt came, delivered or deferred; `None` if none
-/// has come since the last call. Tests ask for it.
+/// Returns where the calling thread was when the last interrupt came, delivered or deferred; `None`
+/// if none has come since the last call.
+///
+/// Tests ask for it.
 #[must_use]
 pub fn last_interrupted() -> Option<usize> {
     let block = local::block();
@@ -115,7 +120,7 @@ pub fn last_interrupted() -> Option<usize> {
     }
 }
 
-/// Nobody was interrupted: the thread itself asks for its handler.
+/// Nothing was interrupted: the thread itself asks for its handler.
 const BY_ITSELF: usize = 1;
 
 /// Takes note of a deferred interrupt, before it is cleared.
@@ -155,7 +160,7 @@ impl Drop for Region {
     fn drop(&mut self) {
         mask(self.block);
         page::here().flag.close();
-        // The executor looks before it polls again.
+        // The executor checks before it polls again.
         note_deferred(self.block);
         self.block.interrupts.deferred.store(0, Ordering::Relaxed);
         self.block.ring.set(self.ring);
@@ -193,7 +198,7 @@ pub(crate) struct Masked {
 }
 
 impl Masked {
-    /// Whether there is one: everywhere but in [`preemptible`].
+    /// Tests whether there is one: everywhere but in [`preemptible`].
     #[inline]
     pub(crate) fn already() -> bool {
         local::block().interrupts.masked.load(Ordering::Relaxed) != 0
@@ -228,10 +233,10 @@ fn take_deferred(block: &ThreadBlock) {
         mask(block);
         note_deferred(block);
         interrupts.deferred.store(0, Ordering::Relaxed);
-        // SAFETY: interrupts are masked, so nobody else uses this stack, the next free one, before
+        // SAFETY: interrupts are masked, so nothing else uses this stack, the next free one, before
         // `serve` takes the one after it.
         unsafe { call_on(stack, serve_ready) };
-        // Not `unmask`: the loop looks for what came meanwhile.
+        // Not `unmask`: the loop checks for what came meanwhile.
         compiler_fence(Ordering::SeqCst);
         interrupts.masked.store(0, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
@@ -241,7 +246,7 @@ fn take_deferred(block: &ThreadBlock) {
 /// Calls `function` on another stack.
 ///
 /// # Safety
-/// `stack` is the upper end of a stack that nobody uses until `function` has returned, a multiple
+/// `stack` is the upper end of a stack that nothing uses until `function` has returned, a multiple
 /// of 16.
 unsafe fn call_on(stack: usize, function: extern "C" fn()) {
     // SAFETY: `s2` survives the call, so the old stack is found again; the function returns, as it
@@ -327,7 +332,7 @@ pub(crate) struct Present {
 }
 
 impl Present {
-    /// `None` if the thread takes no interrupts, because it is no worker.
+    /// Returns `None` if the thread takes no interrupts, because it is no worker.
     ///
     /// # Safety
     /// `runtime` stays until the value is dropped.
@@ -349,7 +354,7 @@ impl Drop for Present {
         let block = local::block();
         block.runtime.set(self.outer);
         if self.in_region {
-            // The flag is closed; the outer executor looks, and opens it.
+            // The flag is closed; the outer executor checks, and opens it.
             block
                 .interrupts
                 .deferred
@@ -378,8 +383,10 @@ fn set_up() -> bool {
     set_up
 }
 
-/// A waker that interrupts the calling thread, or ends its wait, when something has arrived for its
-/// executor from outside. One that is no worker never waits.
+/// Returns a waker that interrupts the calling thread, or ends its wait, when something has arrived
+/// for its executor from outside.
+///
+/// One that is no worker never waits.
 pub(crate) fn waker() -> Waker {
     match local::block().worker.get() {
         // SAFETY: the data is a worker's number and no pointer to anything.
@@ -407,7 +414,7 @@ fn interrupt(worker: *const ()) {
             take_deferred(here);
         }
     } else {
-        // If that thread has ended nobody need hear of it.
+        // If that thread has ended, there is nothing to interrupt.
         let _ = number_call(call::UPCALL_RAISE, [worker, 0, 0]);
     }
 }

@@ -23,7 +23,7 @@ pub const STDERR: Fd = Fd(2);
 pub struct Fd(usize);
 
 impl Fd {
-    /// The descriptor with this number, open or not.
+    /// Returns the descriptor with this number, open or not.
     #[must_use]
     pub const fn new(number: usize) -> Self {
         Self(number)
@@ -71,7 +71,7 @@ impl Fd {
         calls::write(self.0, data)
     }
 
-    /// Another descriptor for the same file.
+    /// Returns another descriptor for the same file.
     ///
     /// # Errors
     /// The descriptor isn't open, or the process has too many.
@@ -87,7 +87,7 @@ pub struct OwnedFd(Fd);
 impl OwnedFd {
     /// Takes over the descriptor with this number.
     ///
-    /// The caller says that nobody else closes it. Closing it twice is no memory error, but may
+    /// The caller says that nothing else closes it. Closing it twice is no memory error, but may
     /// close a file that was opened in between.
     #[must_use]
     pub const fn from_number(number: usize) -> Self {
@@ -113,7 +113,7 @@ impl Deref for OwnedFd {
 
 impl Drop for OwnedFd {
     fn drop(&mut self) {
-        // An owned descriptor is open, so this can't fail; and there is nobody to tell if it did.
+        // An owned descriptor is open, so this can't fail. There is no caller to report it to.
         let _ = number_call(call::CLOSE, [self.0.0, 0, 0]);
     }
 }
@@ -141,7 +141,7 @@ impl Pipe {
         Ok(Self::from_numbers(ends))
     }
 
-    /// The pipe whose ends have these numbers.
+    /// Returns the pipe with the ends that have these numbers.
     pub(crate) fn from_numbers(ends: [usize; 2]) -> Self {
         let [reader, writer] = ends.map(OwnedFd::from_number);
         Self { reader, writer }

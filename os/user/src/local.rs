@@ -35,7 +35,7 @@ pub(crate) struct ThreadBlock {
     pub(crate) executors: Cell<usize>,
     /// What the kernel and this thread tell each other about interrupts; see [`crate::interrupt`].
     pub(crate) interrupts: upcall::Block,
-    /// The innermost executor whose coroutines can be preempted here.
+    /// The innermost executor with coroutines that can be preempted here.
     pub(crate) runtime: Cell<Option<NonNull<Runtime>>>,
     /// How many stacks hold a preempted coroutine, and how many ever did.
     pub(crate) stacks: Cell<usize>,
@@ -86,7 +86,7 @@ impl ThreadBlock {
     }
 }
 
-/// The calling thread's block.
+/// Returns the calling thread's block.
 #[inline]
 pub(crate) fn block<'a>() -> &'a ThreadBlock {
     let block: *const ThreadBlock;

@@ -43,8 +43,9 @@ use crate::io::{Fd, OwnedFd};
 use crate::raw::{self, Error, check, number_call};
 use crate::ring::{self, Transferred};
 
-/// Where connections to a port are taken. Closed when it is dropped: connections that nobody has
-/// accepted are reset.
+/// A listening socket, where connections to a port are taken.
+///
+/// It is closed when it is dropped: connections that were not accepted are reset.
 #[derive(Debug)]
 pub struct TcpListener(OwnedFd);
 
@@ -57,7 +58,8 @@ impl TcpListener {
         Self::with_backlog(port, BACKLOG)
     }
 
-    /// [`bind`](Self::bind) with another number of connections that may wait to be accepted.
+    /// Binds as [`bind`](Self::bind) does, with another number of connections that may wait to be
+    /// accepted.
     ///
     /// # Errors
     /// As [`bind`](Self::bind).
@@ -95,9 +97,11 @@ impl TcpListener {
         number_call(call::SOCKET_SET, [self.0.number(), BUFFER, bytes]).map(|_| ())
     }
 
-    /// The handshake of each connection from now on is given up after so long, in whole
-    /// milliseconds; at first 20 seconds. Until then a client that falls silent in the middle of it
-    /// takes one of the places for connections that wait to be accepted.
+    /// Limits the handshake of each connection from now on.
+    ///
+    /// It is given up after so long, in whole milliseconds; at first 20 seconds. Until then a
+    /// client that falls silent in the middle of it takes one of the places for connections that
+    /// wait to be accepted.
     ///
     /// # Errors
     /// None: a listener has this option.
@@ -105,7 +109,7 @@ impl TcpListener {
         set(*self.0, HANDSHAKE_LIMIT, Some(limit))
     }
 
-    /// The port.
+    /// Returns the port.
     ///
     /// # Errors
     /// None: a listener has one.
@@ -131,7 +135,7 @@ impl TcpStream {
     /// Connects. Dropped early, it leaves no connection behind.
     ///
     /// # Errors
-    /// Nobody listens or answers there, there is no way to the address, or the kernel has no room
+    /// Nothing listens or answers there, there is no way to the address, or the kernel has no room
     /// for another socket.
     pub async fn connect(to: SocketAddrV4) -> Result<Self, Error> {
         let number = calls::tcp_connect_async(bits(*to.ip()), to.port().into(), 0).await?;
@@ -147,8 +151,10 @@ impl TcpStream {
         Ok(Self(OwnedFd::from_number(number)))
     }
 
-    /// [`connect_blocking`](Self::connect_blocking), but the other side has so long to answer, in
-    /// whole milliseconds, instead of 20 seconds. A future is dropped instead.
+    /// Connects as [`connect_blocking`](Self::connect_blocking) does, but with another time for the
+    /// other side to answer.
+    ///
+    /// It has so long, in whole milliseconds, instead of 20 seconds. A future is dropped instead.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -158,7 +164,7 @@ impl TcpStream {
         Ok(Self(OwnedFd::from_number(number)))
     }
 
-    /// The connection behind a descriptor, which nobody else closes.
+    /// Returns the connection behind a descriptor, which nothing else closes.
     #[must_use]
     pub fn from_descriptor(descriptor: OwnedFd) -> Self {
         Self(descriptor)
@@ -246,8 +252,9 @@ impl TcpStream {
         Fd::write(*self.0, data)
     }
 
-    /// [`write`](Self::write) that fails if not all of `data` could be written. Gives the buffer
-    /// back.
+    /// Writes as [`write`](Self::write) does, and fails if not all of `data` could be written.
+    ///
+    /// Gives the buffer back.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -308,7 +315,7 @@ impl TcpStream {
         number_call(call::SOCKET_SET, [self.0.number(), LOW_WATER, bytes]).map(|_| ())
     }
 
-    /// Who is at the other side.
+    /// Returns the other side's address.
     ///
     /// # Errors
     /// None: a connection has one.
@@ -333,7 +340,7 @@ impl Deref for TcpStream {
 pub struct UdpSocket(OwnedFd);
 
 impl UdpSocket {
-    /// A socket at `port`, for datagrams to and from `to`.
+    /// Returns a socket at `port`, for datagrams to and from `to`.
     ///
     /// # Errors
     /// Another socket has the port, or there is no way to the address: always
@@ -370,13 +377,13 @@ fn set(socket: Fd, option: usize, limit: Option<Duration>) -> Result<(), Error> 
     number_call(call::SOCKET_SET, [socket.number(), option, milliseconds]).map(|_| ())
 }
 
-/// So many milliseconds; at least 1, because 0 has a meaning of its own.
+/// Returns so many milliseconds; at least 1, because 0 has a meaning of its own.
 fn milliseconds(limit: Duration) -> Result<usize, Error> {
     let milliseconds = usize::try_from(limit.as_millis()).map_err(|_| Error::new(INVALID))?;
     Ok(milliseconds.max(1))
 }
 
-/// What is known of a socket.
+/// Returns what is known of a socket.
 ///
 /// # Errors
 /// The descriptor is not a socket.
@@ -389,7 +396,7 @@ pub fn status_of(socket: Fd) -> Result<SocketStatus, Error> {
     Ok(unsafe { status.assume_init() })
 }
 
-/// What is known of the network.
+/// Returns what is known of the network.
 ///
 /// # Panics
 /// Never: the call cannot fail.

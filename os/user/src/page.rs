@@ -7,8 +7,10 @@ pub use corank_abi::page::{
 
 use crate::local;
 
-/// What this process says of its coroutines (AsyncOS, section 2.3.2.1), as far as they are worker
-/// 0's. A program with one executor is that worker.
+/// Returns what this process says of its coroutines (AsyncOS, section 2.3.2.1), as far as they are
+/// worker 0's.
+///
+/// A program with one executor is that worker.
 #[inline]
 #[must_use]
 pub fn process() -> &'static ProcessPage {
@@ -17,8 +19,8 @@ pub fn process() -> &'static ProcessPage {
     unsafe { &*core::ptr::with_exposed_provenance(PROCESS_PAGE) }
 }
 
-/// What the calling thread says of its coroutines: its own page if it runs an executor, or ever
-/// did, else that of worker 0.
+/// Returns what the calling thread says of its coroutines: its own page if it runs an executor, or
+/// ever did, else that of worker 0.
 #[inline]
 #[must_use]
 pub fn here() -> &'static ProcessPage {
@@ -26,13 +28,13 @@ pub fn here() -> &'static ProcessPage {
     unsafe { &*core::ptr::with_exposed_provenance(local::block().page.get()) }
 }
 
-/// A worker's page.
+/// Returns a worker's page.
 pub(crate) fn of(worker: usize) -> &'static ProcessPage {
-    // SAFETY: as above: who knows of a worker knows that there was one.
+    // SAFETY: as above: a caller that has a worker's number knows that there was one.
     unsafe { &*core::ptr::with_exposed_provenance(worker_page(worker)) }
 }
 
-/// What the kernel says to everyone.
+/// Returns what the kernel says to all processes.
 #[inline]
 #[must_use]
 pub fn system() -> &'static SystemPage {

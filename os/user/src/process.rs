@@ -99,7 +99,7 @@ pub fn wait_any() -> Result<Exited, Error> {
     wait_call(call::WAIT_PROCESS, ANY)
 }
 
-/// The child `pid`, if it has ended.
+/// Returns the child `pid`, if it has ended.
 ///
 /// # Errors
 /// There is no such child, or it has been waited for already.
@@ -110,7 +110,7 @@ pub fn try_wait(pid: Pid) -> Result<Option<Exited>, Error> {
     }
 }
 
-/// Any child that has ended.
+/// Returns any child that has ended.
 ///
 /// # Errors
 /// There are no children.
@@ -145,8 +145,8 @@ pub fn kill(pid: Pid, signal: u32) -> Result<(), Error> {
     number_call(call::KILL, [pid, mask(signal), 0]).map(|_| ())
 }
 
-/// What the kernel calls a signal: its bit, where its number could be taken for other signals'
-/// bits.
+/// Returns what the kernel calls a signal: its bit, where its number could be taken for other
+/// signals' bits.
 fn mask(signal: u32) -> usize {
     match signal {
         4..=31 => 1 << signal,
@@ -174,9 +174,10 @@ pub fn set_group(pid: Pid, group: Pid) -> Result<(), Error> {
     number_call(call::GROUP_SET, [pid, group, 0]).map(|_| ())
 }
 
-/// Gives the console to a group of processes: Ctrl-C ends them, and their input comes in lines. 0
-/// is nobody: then each byte comes as it was typed, Ctrl-C as well. The group is this process's
-/// own, or belongs to this process.
+/// Gives the console to a group of processes.
+///
+/// Ctrl-C ends them, and their input comes in lines. 0 is no group: then each byte comes as it was
+/// typed, and so does Ctrl-C. The group is this process's own, or belongs to this process.
 ///
 /// # Errors
 /// There is no process in such a group, or this process does not have [`Rights::CONSOLE`].
@@ -208,8 +209,8 @@ pub fn restrict(pid: Pid, rights: Rights) -> Result<(), Error> {
     number_call(call::RESTRICT, [pid, rights.0, 0]).map(|_| ())
 }
 
-/// What an exit code means with which the kernel has ended a process; `None` for one that the
-/// process may have chosen itself.
+/// Returns what an exit code means with which the kernel has ended a process; `None` for one that
+/// the process may have chosen itself.
 #[must_use]
 pub fn cause(code: i32) -> Option<&'static str> {
     Some(match code {
@@ -231,8 +232,9 @@ pub fn exit(code: i32) -> ! {
     }
 }
 
-/// How this process's threads wait inside blocking calls: `yielding` for asking again and again, as
-/// the threads of AsyncOS do (section 3).
+/// Chooses how this process's threads wait inside blocking calls.
+///
+/// `yielding` stands for asking again and again, as the threads of AsyncOS do (section 3).
 pub fn wait_by_yielding(yielding: bool) {
     let mode = if yielding {
         call::WAIT_YIELD
@@ -251,7 +253,7 @@ pub fn limit_harts(harts: usize) -> Result<usize, Error> {
     number_call(call::HARTS_LIMIT, [harts, 0, 0])
 }
 
-/// How many harts the system runs on.
+/// Returns how many harts the system runs on.
 #[must_use]
 pub fn harts() -> usize {
     number_call(call::HARTS, [0; 3]).unwrap_or(1)
@@ -284,7 +286,7 @@ pub fn limit_memory(bytes: usize) -> Result<usize, Error> {
     number_call(call::MEMORY_LIMIT, [bytes, 0, 0])
 }
 
-/// Free frames of physical memory, of 4 KiB each.
+/// Returns the number of free frames of physical memory, of 4 KiB each.
 #[must_use]
 pub fn frames_free() -> usize {
     number_call(call::FRAMES_FREE, [0; 3]).unwrap_or(0)

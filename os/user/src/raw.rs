@@ -30,8 +30,9 @@ pub unsafe fn system_call(number: usize, arguments: [usize; 3]) -> isize {
     result
 }
 
-/// [`system_call`] for calls whose arguments are plain numbers: they can't touch this process's
-/// memory.
+/// Makes a [`system_call`] that has only plain numbers as arguments.
+///
+/// Such a call can't touch this process's memory.
 #[inline]
 pub(crate) fn number_call(number: usize, arguments: [usize; 3]) -> Result<usize, Error> {
     // SAFETY: the caller chooses calls without pointers, so no memory of ours changes.
@@ -56,7 +57,7 @@ impl Error {
         Self(code)
     }
 
-    /// The number that the call returned.
+    /// Returns the number that the call returned.
     #[must_use]
     pub fn code(self) -> isize {
         self.0

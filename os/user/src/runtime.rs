@@ -23,10 +23,10 @@
 //!
 //! # When the executor enters the kernel
 //! As rarely as it can without making an urgent call wait for less urgent coroutines:
-//! - before it would poll a coroutine that is less urgent than one whose call is still in the
+//! - before it would poll a coroutine that is less urgent than one with a call still in the
 //!   submission ring,
 //! - after [`PATIENCE`] polls in which nothing new was submitted, so that coroutines that yield for
-//!   ever delay nobody's call,
+//!   ever delay no call,
 //! - when the submission ring is full,
 //! - and when nothing is ready: then it waits there.
 //!
@@ -53,8 +53,8 @@ pub const PATIENCE: u32 = 256;
 /// 2.3.2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Global {
-    /// The kernel chooses the most urgent process at each clock tick; the executor never asks, and
-    /// nobody interrupts it.
+    /// The kernel chooses the most urgent process at each clock tick. The executor never asks, and
+    /// nothing interrupts it.
     #[default]
     Relaxed,
     /// Before each poll the executor compares with the system's bitmap, and yields if something
@@ -62,7 +62,7 @@ pub enum Global {
     Strict,
 }
 
-/// [`Global::Strict`] is in force. One for the process, whose harts the kernel treats alike.
+/// [`Global::Strict`] is in force. One for the process: the kernel treats its harts alike.
 static STRICT: AtomicBool = AtomicBool::new(false);
 
 /// Chooses between relaxed and strict global scheduling, for all executors of this process, from
@@ -76,7 +76,7 @@ pub fn set_global(global: Global) {
     STRICT.store(global == Global::Strict, Ordering::Relaxed);
 }
 
-/// What [`set_global`] was called with last.
+/// Returns what [`set_global`] was called with last.
 #[inline]
 #[must_use]
 pub fn global() -> Global {
@@ -99,8 +99,10 @@ pub fn block_on<T: 'static>(main: impl Future<Output = T> + 'static) -> T {
     run(Priority::DEFAULT, Global::Relaxed, main)
 }
 
-/// [`block_on`] with `main` at another priority, and with the choice between relaxed and strict
-/// global scheduling, which holds for the process until [`set_global`] is called.
+/// Runs `main` as [`block_on`] does, at another priority, and with the choice between relaxed and
+/// strict global scheduling.
+///
+/// The choice holds for the process until [`set_global`] is called.
 ///
 /// # Panics
 /// As [`block_on`].
@@ -112,8 +114,9 @@ pub fn run<T: 'static>(
     run_under(Policy::Strict, priority, global, main)
 }
 
-/// [`run`] with a policy of choosing among the levels: under [`Policy::Bounded`] no level starves
-/// (rules B2 to B6).
+/// Does what [`run`] does, with a policy of choosing among the levels.
+///
+/// Under [`Policy::Bounded`] no level starves (rules B2 to B6).
 ///
 /// # Panics
 /// As [`block_on`].
@@ -181,7 +184,7 @@ impl Presence {
         }
     }
 
-    /// Whether it may write to the page.
+    /// Tests whether it may write to the page.
     fn is_shown(&self) -> bool {
         self.is_worker && self.outer == 0
     }
@@ -224,6 +227,8 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
+    /// Runs coroutines as long as `unfinished` returns true.
+    ///
     /// One function for whatever the main coroutine returns: it is the program's innermost loop,
     /// and lies beside what it calls.
     #[inline(never)]
@@ -242,8 +247,10 @@ impl Runtime {
         }
     }
 
-    /// For the handler of interrupts: runs what is more urgent than the interrupted coroutine,
-    /// hands over what that has submitted, and opens the flag.
+    /// Runs what is more urgent than the interrupted coroutine, hands over what that has submitted,
+    /// and opens the flag.
+    ///
+    /// For the handler of interrupts.
     #[cold]
     pub(crate) fn run_more_urgent(&self, interrupted: Interrupted) {
         let ring = self.ring;
@@ -257,7 +264,7 @@ impl Runtime {
                         Step::Ran => self.lose_patience(ring),
                         Step::Elsewhere => self.elsewhere(ring).give_way(),
                         Step::Idle => match ring {
-                            // Nobody else comes to enter the kernel while the interrupted one
+                            // Nothing else enters the kernel while the interrupted executor
                             // computes.
                             Some(ring) if ring.queued_levels() != 0 => ring.enter(0, 0),
                             _ => break,
@@ -271,13 +278,13 @@ impl Runtime {
             .open_when_quiet(run, || self.has_arrivals());
     }
 
-    /// Whether something has arrived that the executor has not taken in.
+    /// Tests whether something has arrived that the executor has not taken in.
     fn has_arrivals(&self) -> bool {
         !self.executor.published().arriving().is_empty()
             || self.ring.is_some_and(Ring::has_completions)
     }
 
-    /// The rings of the executor's thread.
+    /// Returns the rings of the executor's thread.
     pub(crate) fn ring(&self) -> Option<&'static Ring> {
         self.ring
     }
@@ -305,8 +312,10 @@ impl Runtime {
         }
     }
 
-    /// Nothing is ready: waits in the kernel until a call completes, the next timer is due, or
-    /// another thread wakes a coroutine.
+    /// Waits in the kernel until a call completes, the next timer is due, or another thread wakes a
+    /// coroutine.
+    ///
+    /// Called when nothing is ready.
     fn wait(&self) {
         let live = self.executor.live();
         page::here().coroutines.store(live, Ordering::Relaxed);
@@ -324,7 +333,7 @@ impl Runtime {
         if others {
             flag.open();
         }
-        // With the flag open, look once more.
+        // With the flag open, check once more.
         if !(others && self.has_arrivals()) {
             Ring::here().enter(1, deadline);
         }

@@ -37,7 +37,9 @@ impl Semaphore {
         calls::semaphore_down(self.id).expect("memory to wait");
     }
 
-    /// [`down`](Self::down) for a coroutine. Dropped, it has taken none.
+    /// Does what [`down`](Self::down) does, for a coroutine.
+    ///
+    /// Dropped, it has taken none.
     ///
     /// # Errors
     /// The kernel has no memory for another asynchronous call.
@@ -62,7 +64,7 @@ pub struct Mutex<T> {
 unsafe impl<T: Send> Sync for Mutex<T> {}
 
 impl<T> Mutex<T> {
-    /// Puts `value` under a mutex whose waiters sleep.
+    /// Puts `value` under a mutex with waiters that sleep.
     ///
     /// # Errors
     /// The kernel has no memory.
@@ -70,7 +72,7 @@ impl<T> Mutex<T> {
         Self::create(value, true)
     }
 
-    /// Puts `value` under a mutex whose waiters yield and try again.
+    /// Puts `value` under a mutex with waiters that yield and try again.
     ///
     /// # Errors
     /// The kernel has no memory.
@@ -99,7 +101,9 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// [`lock`](Self::lock) for a coroutine. Dropped, it does not hold the mutex.
+    /// Does what [`lock`](Self::lock) does, for a coroutine.
+    ///
+    /// Dropped, it does not hold the mutex.
     ///
     /// # Errors
     /// The kernel has no memory for another asynchronous call.
@@ -174,8 +178,9 @@ impl Condvar {
         guard
     }
 
-    /// [`wait`](Self::wait) for a coroutine. Dropped, it does not hold the mutex, and a signal that
-    /// came for it goes to another waiter.
+    /// Does what [`wait`](Self::wait) does, for a coroutine.
+    ///
+    /// Dropped, it does not hold the mutex, and a signal that came for it goes to another waiter.
     ///
     /// # Errors
     /// The kernel has no memory for another asynchronous call. The mutex is unlocked then.

@@ -19,7 +19,7 @@ pub fn yield_now() {
     let _ = number_call(call::YIELD, [0; 3]);
 }
 
-/// The calling thread's number.
+/// Returns the calling thread's number.
 #[must_use]
 pub fn id() -> Tid {
     number_call(call::GETTID, [0; 3]).unwrap_or(0)
@@ -28,8 +28,9 @@ pub fn id() -> Tid {
 /// Whether this process has ever started a thread beside its main one.
 static OTHERS_STARTED: AtomicBool = AtomicBool::new(false);
 
-/// Whether a thread other than the main one may exist: then wakes may come from outside the
-/// executor's thread.
+/// Tests whether a thread other than the main one may exist.
+///
+/// Then wakes may come from outside the executor's thread.
 pub(crate) fn others_started() -> bool {
     OTHERS_STARTED.load(Ordering::Acquire)
 }
@@ -144,7 +145,7 @@ extern "C" fn trampoline<T, F: FnOnce() -> T>(start: *mut Start<T, F>) -> ! {
 }
 
 impl<T> JoinHandle<T> {
-    /// The thread's number.
+    /// Returns the thread's number.
     #[must_use]
     pub fn id(&self) -> Tid {
         self.tid
@@ -162,8 +163,8 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// As [`join`](Self::join), but asks again and again and yields in between, as the programs of
-    /// AsyncOS do (section 3).
+    /// Waits as [`join`](Self::join) does, but asks again and again and yields in between, as the
+    /// programs of AsyncOS do (section 3).
     ///
     /// # Errors
     /// It ended without a result.

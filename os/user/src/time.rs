@@ -6,7 +6,9 @@ use corank_abi::call;
 
 use crate::raw::number_call;
 
-/// Ticks of the `time` register since boot. All harts and processes see the same clock.
+/// Returns ticks of the `time` register since boot.
+///
+/// All harts and processes see the same clock.
 #[inline]
 #[must_use]
 pub fn ticks() -> u64 {
@@ -18,33 +20,33 @@ pub fn ticks() -> u64 {
     ticks
 }
 
-/// Ticks per second.
+/// Returns ticks per second.
 #[must_use]
 pub fn frequency() -> u64 {
     crate::page::system().timebase_hz.load(Ordering::Relaxed)
 }
 
-/// How long this many ticks take.
+/// Returns how long this many ticks take.
 #[must_use]
 pub fn duration(ticks: u64) -> Duration {
     Duration::from_nanos_u128(u128::from(ticks) * 1_000_000_000 / u128::from(frequency()))
 }
 
-/// How many ticks this takes, rounded up.
+/// Returns how many ticks this takes, rounded up.
 #[must_use]
 pub fn ticks_in(duration: Duration) -> u64 {
     let ticks = (duration.as_nanos() * u128::from(frequency())).div_ceil(1_000_000_000);
     u64::try_from(ticks).unwrap_or(u64::MAX)
 }
 
-/// Nanoseconds since boot: the clock of this process's executors, so of [`corank::time`].
+/// Returns nanoseconds since boot: the clock of this process's executors, so of [`corank::time`].
 #[must_use]
 pub fn nanoseconds() -> u64 {
     let (ticks, frequency) = (ticks(), frequency());
     ticks / frequency * 1_000_000_000 + ticks % frequency * 1_000_000_000 / frequency
 }
 
-/// The first tick at or after this many [`nanoseconds`].
+/// Returns the first tick at or after this many [`nanoseconds`].
 pub(crate) fn ticks_at(nanoseconds: u64) -> u64 {
     ticks_in(Duration::from_nanos(nanoseconds))
 }
@@ -56,13 +58,13 @@ pub fn sleep(duration: Duration) {
     let _ = crate::calls::sleep(milliseconds);
 }
 
-/// Milliseconds since boot, by the kernel's account.
+/// Returns milliseconds since boot, by the kernel's account.
 #[must_use]
 pub fn uptime_milliseconds() -> usize {
     number_call(call::GET_TIME, [0; 3]).unwrap_or(0)
 }
 
-/// Seconds since 1970, UTC; `None` on a machine without a calendar.
+/// Returns seconds since 1970, UTC; `None` on a machine without a calendar.
 #[must_use]
 pub fn calendar() -> Option<u64> {
     let seconds = number_call(call::CALENDAR, [0; 3]).ok()?;

@@ -12,7 +12,7 @@ use crate::entry::auxiliary;
 use crate::page::PAGE_SIZE;
 use crate::println;
 
-/// The image, if the kernel has mapped one.
+/// Returns the image, if the kernel has mapped one.
 #[must_use]
 pub fn image() -> Option<&'static [u8]> {
     let start: *const u8 = ptr::with_exposed_provenance(auxiliary(SYSINFO_EHDR)?);

@@ -1,5 +1,5 @@
-//! Participants are killed and stopped at random points, and the others go on. No time is measured:
-//! what does not go on ends the test after a time beyond all bounds.
+//! Participants are killed and stopped at random points, and the others go on. No time is measured.
+//! A participant that does not go on ends the test after a time beyond all bounds.
 //!
 //! `CORANK_FAULTS=N` makes N faults of each kind; `CORANK_SEED` repeats a run's random numbers, as
 //! far as timing allows.
@@ -34,8 +34,9 @@ fn level(level: u8) -> Priority {
     Priority::new(level).unwrap()
 }
 
-/// The process that is killed or stopped is this test as a program of its own, which the variable
-/// tells from the test.
+/// The process that is killed or stopped is this test as a program of its own.
+///
+/// The variable distinguishes it from the test.
 #[test]
 fn an_urgent_process_ends_with_its_input() {
     if let Some(root) = std::env::var_os(ROOT) {
@@ -50,8 +51,9 @@ fn an_urgent_process_ends_with_its_input() {
     });
 }
 
-/// As many urgent workers as there are processors, which now and then are idle, and whose level
-/// changes; until the input ends.
+/// Runs as many urgent workers as there are processors, until the input ends.
+///
+/// Now and then they are idle, and their level changes.
 fn be_urgent(root: &Path) -> ! {
     let participant = join(root);
     let began = Instant::now();
@@ -65,7 +67,7 @@ fn be_urgent(root: &Path) -> ! {
     }
     println!("\nready");
     std::io::stdout().flush().unwrap();
-    // Nobody outlives the test.
+    // No such process outlives the test.
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
     std::process::exit(0);
@@ -165,7 +167,7 @@ impl Bulk {
         assert_eq!((executor.live(), ended.get()), (0, spawned));
     }
 
-    /// Waits until it has made progress twice: the first may have been on its way.
+    /// Waits until it has made progress twice, because the first may have begun before.
     fn goes_on(&self, what: &str) {
         let before = self.done.load(Ordering::Relaxed);
         let began = Instant::now();
@@ -197,7 +199,7 @@ fn beside_bulk(faults: impl FnOnce(&Path, &Participant, &Bulk, &mut Lots)) {
     beside_bulk_of(join, faults);
 }
 
-/// As [`beside_bulk`], of a participant that joins like this.
+/// Does the same as [`beside_bulk`] with a participant that joins like this.
 fn beside_bulk_of(
     join: impl FnOnce(&Path) -> Participant,
     faults: impl FnOnce(&Path, &Participant, &Bulk, &mut Lots),

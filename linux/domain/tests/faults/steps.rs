@@ -1,6 +1,6 @@
 //! An urgent process executes one instruction at a time, stands still after any of them, and is
-//! killed there: what it shows to the others and whom it has rung by then is never more than a part
-//! of what it was about to do.
+//! killed there. What it has shown to the others and which doorbells it has rung by then is never
+//! more than a part of what it was about to do.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -17,13 +17,14 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use super::{beside_bulk_of, join, level, nobody_is_left, number, run};
 
 const ROOT: &str = "CORANK_TEST_STEPS";
-/// So often each process stands still before it is killed.
+/// The number of times that each process stands still before it is killed.
 const STOPS: u64 = 50;
-/// About as many instructions as a round of the process takes.
+/// The approximate number of instructions that a round of the process takes.
 const ROUND: u64 = 20_000;
 
-/// As far as the domain knows there is one processor: so one urgent worker is enough to send all
-/// others aside.
+/// Joins with a single processor as far as the domain knows.
+///
+/// So one urgent worker is enough to send all others aside.
 fn join_on_one_processor(root: &Path) -> Participant {
     let all = sched_getaffinity(None).unwrap();
     let first = (0..CpuSet::MAX_CPU).find(|&at| all.is_set(at)).unwrap();
@@ -35,7 +36,7 @@ fn join_on_one_processor(root: &Path) -> Participant {
     participant
 }
 
-/// The process is this test as a program of its own, which the variable tells from the test.
+/// The process is this test as a program of its own. The variable distinguishes it from the test.
 #[test]
 fn who_stands_still_at_any_instruction_holds_up_nobody() {
     if let Some(root) = std::env::var_os(ROOT) {
@@ -69,7 +70,7 @@ fn be_stepped(root: &Path) -> ! {
         executor.spawn(level(round), yield_now()).unwrap();
         run(&executor, &worker);
     };
-    // What is done once has been done then.
+    // After this all one-time work has been done.
     (0..3).for_each(&work);
     ptrace::traceme().unwrap();
     println!("\nready {}", gettid());
@@ -108,7 +109,7 @@ impl Stepped {
         stepped
     }
 
-    /// Waits until the thread stands still; says why it does.
+    /// Waits until the thread stands still, and returns the reason.
     fn wait(&self) -> Signal {
         match waitpid(self.thread, Some(WaitPidFlag::__WALL)).unwrap() {
             WaitStatus::Stopped(_, signal) => signal,
@@ -124,11 +125,11 @@ impl Stepped {
     }
 }
 
-/// Killed.
+/// Kills the process and waits for its end.
 impl Drop for Stepped {
     fn drop(&mut self) {
         let _ = self.child.kill();
-        // The thread first: until it has been waited for, the process has not ended.
+        // The thread comes first. Until it has been waited for, the process has not ended.
         let _ = waitpid(self.thread, Some(WaitPidFlag::__WALL));
         let _ = self.child.wait();
     }

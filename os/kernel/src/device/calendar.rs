@@ -11,7 +11,9 @@ pub(crate) fn init(machine: &Machine) {
     }
 }
 
-/// Seconds since 1970, UTC; `None` without such a clock.
+/// Returns the seconds since 1970, UTC.
+///
+/// Returns `None` without such a clock.
 pub(crate) fn seconds() -> Option<u64> {
     let registers = REGISTERS.load(Ordering::Relaxed);
     if registers == 0 {

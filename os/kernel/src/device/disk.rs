@@ -1,9 +1,9 @@
 //! The disk: a virtio block device.
 //!
 //! A request goes into the device's queue and belongs to the driver until the device's interrupt
-//! says that it is done; whoever asked waits for the [`Answer`]. So many requests can be under way
-//! at once, nobody looks again and again whether one is done, and a waiter that is dropped leaves
-//! no memory behind that the device still writes to.
+//! says that it is done. The coroutine that asked waits for the [`Answer`]. So many requests can be
+//! under way at once, and no coroutine polls for their end. A waiter that is dropped leaves no
+//! memory behind that the device still writes to.
 use super::plic;
 use super::virtio::{self, Dma};
 use crate::boot::Machine;
@@ -25,8 +25,9 @@ pub(crate) const SECTOR: usize = 512;
 
 /// Number of the device's only queue.
 const QUEUE: u16 = 0;
-/// Descriptors of the queue. A request takes up to three, so about 21 are under way at once; others
-/// wait for their turn.
+/// Descriptors of the queue.
+///
+/// A request takes up to three, so about 21 are under way at once. Others wait for their turn.
 const DESCRIPTORS: usize = 64;
 
 bitflags::bitflags! {
@@ -104,8 +105,9 @@ struct State {
 // time.
 unsafe impl Send for State {}
 
-/// A request in the layout of virtio 1.2, section 5.2.6. Boxed, so that it stays where the device
-/// was told that it is.
+/// A request in the layout of virtio 1.2, section 5.2.6.
+///
+/// It is boxed, so that it stays at the place that the device was given.
 struct Request {
     operation: Operation,
     /// Type and first sector.
@@ -125,7 +127,9 @@ struct Waiting {
     waker: Option<Waker>,
 }
 
-/// The future answer to a request: its data. Dropped early, the request is served all the same.
+/// The future answer to a request: its data.
+///
+/// If it is dropped early, the request is served nevertheless.
 pub(crate) struct Answer(Arc<Mutex<Waiting>>);
 
 impl Future for Answer {
@@ -145,7 +149,7 @@ impl Future for Answer {
 
 static DISK: Once<Disk> = Once::new();
 
-/// The disk, if the machine has one.
+/// Returns the disk, if the machine has one.
 pub(crate) fn get() -> Option<&'static Disk> {
     DISK.get()
 }
@@ -195,8 +199,9 @@ impl Disk {
         })
     }
 
-    /// Starts a request for the sectors from `sector` on; as many as `data` has room for. A flush
-    /// takes no data.
+    /// Starts a request for the sectors from `sector` on, as many as `data` has room for.
+    ///
+    /// A flush takes no data.
     pub(crate) fn submit(&self, operation: Operation, sector: u64, data: Vec<u8>) -> Answer {
         let waiting = Arc::new(Mutex::new(Waiting::default()));
         let answer = Answer(waiting.clone());
@@ -226,7 +231,7 @@ impl Disk {
         answer
     }
 
-    /// How much it has done.
+    /// Returns how much it has done.
     pub(crate) fn totals(&self) -> Totals {
         self.state.lock().totals
     }

@@ -1,4 +1,4 @@
-//! Devices: who interrupts, the disk, the network card, the clock on the wall.
+//! Devices: the interrupt controller, the disk, the network card, the clock on the wall.
 pub(crate) mod calendar;
 pub(crate) mod disk;
 pub(crate) mod net;

@@ -1,13 +1,13 @@
 //! The network card: a virtio network device.
 //!
 //! Frames that have come lie in buffers of the device's receive queue until [`Card::receive`] takes
-//! them out; those that are sent belong to the device until it has read them. Its interrupt only
+//! them out. Those that are sent belong to the device until it has read them. Its interrupt only
 //! wakes the network's coroutine, and does not come again until that one has found nothing more to
-//! do: see [`Card::listen`]. The device is told of frames and buffers many at a time: see
-//! [`Card::ring`].
+//! do (see [`Card::listen`]). The device is notified of frames and buffers many at a time (see
+//! [`Card::ring`]).
 //!
-//! The queues are virtio-drivers'; its driver for network cards is not used, because it tells the
-//! device of each buffer, and can't keep sent frames from causing interrupts.
+//! The queues are virtio-drivers'. Its driver for network cards is not used, because it notifies
+//! the device of each buffer, and can't keep sent frames from causing interrupts.
 use super::plic;
 use super::virtio::{self, Dma};
 use crate::boot::Machine;
@@ -22,8 +22,9 @@ use virtio_drivers::queue::VirtQueue;
 use virtio_drivers::transport::mmio::MmioTransport;
 use virtio_drivers::transport::{DeviceType, Transport};
 
-/// Buffers of each queue. As many frames can have come before they are taken out; more are lost, as
-/// on any network.
+/// Buffers of each queue.
+///
+/// As many frames can have come before they are taken out. More are lost, as on any network.
 const BUFFERS: usize = 64;
 /// Bytes of a buffer: the device's header and the largest frame, wherever in it they
 /// [begin](start).
@@ -39,8 +40,10 @@ const RECEIVE: u16 = 0;
 const TRANSMIT: u16 = 1;
 
 bitflags! {
-    /// What the driver knows of what a device may offer (virtio 1.2, sections 5.1.3 and 6). Not the
-    /// queues' event indices: with them a driver can't say that it wants no interrupts at all.
+    /// What the driver supports of what a device may offer (virtio 1.2, sections 5.1.3 and 6).
+    ///
+    /// The queues' event indices are left out. With them a driver can't say that it wants no
+    /// interrupts at all.
     #[derive(Clone, Copy, Debug)]
     struct Features: u64 {
         /// The device has an address.
@@ -60,12 +63,13 @@ pub(crate) struct Card {
 }
 
 struct State {
-    /// In front of the queues: dropped, it resets the device, which does not reach them any more
-    /// then.
+    /// It lies in front of the queues because it is dropped first.
+    ///
+    /// Dropped, it resets the device, which does not reach the queues any more then.
     transport: MmioTransport<'static>,
     receive: VirtQueue<Dma, BUFFERS>,
     transmit: VirtQueue<Dma, BUFFERS>,
-    /// Queues that were given buffers since the device was told last, bit by number.
+    /// Queues that were given buffers since the device was last notified, bit by number.
     untold: u16,
     /// Bytes of the device's header in front of each frame.
     header: usize,
@@ -82,7 +86,9 @@ struct State {
 // one hart at a time.
 unsafe impl Send for State {}
 
-/// A frame that has come, with the device's header in front. To be given back by [`Card::recycle`].
+/// A frame that has come, with the device's header in front.
+///
+/// It is to be given back by [`Card::recycle`].
 pub(crate) struct Received {
     buffer: Vec<u8>,
     start: usize,
@@ -90,7 +96,7 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    /// The frame.
+    /// Returns the frame.
     pub(crate) fn frame(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
@@ -98,7 +104,7 @@ impl Received {
 
 static CARD: Once<Card> = Once::new();
 
-/// The network card, if the machine has one.
+/// Returns the network card, if the machine has one.
 pub(crate) fn get() -> Option<&'static Card> {
     CARD.get()
 }
@@ -163,7 +169,7 @@ impl Card {
         })
     }
 
-    /// The next frame that has come.
+    /// Returns the next frame that has come.
     pub(crate) fn receive(&self) -> Option<Received> {
         let mut state = self.state.lock();
         let token = state.receive.peek_used()?;
@@ -185,13 +191,17 @@ impl Card {
         Some(Received { buffer, start, end })
     }
 
-    /// Lets the card fill a frame's buffer again. To be followed by [`ring`](Card::ring).
+    /// Lets the card fill a frame's buffer again.
+    ///
+    /// [`ring`](Card::ring) is to follow.
     pub(crate) fn recycle(&self, received: Received) {
         let again = self.state.lock().receive_into(received.buffer);
         again.expect("there is room for a buffer that was taken out");
     }
 
-    /// Whether a frame can be sent. If not, the interrupt comes when one can.
+    /// Tests whether a frame can be sent.
+    ///
+    /// If not, the interrupt comes when one can.
     pub(crate) fn can_send(&self) -> bool {
         let mut state = self.state.lock();
         if state.has_room() {
@@ -203,9 +213,10 @@ impl Card {
         state.has_room()
     }
 
-    /// Sends a frame of `length` bytes that `fill` writes, all of them: what lies there before is
-    /// what another frame had. It is lost if the queue is full. To be followed by
-    /// [`ring`](Card::ring).
+    /// Sends a frame of `length` bytes that `fill` writes, all of them.
+    ///
+    /// What lies there before is what another frame had. The frame is lost if the queue is full.
+    /// [`ring`](Card::ring) is to follow.
     ///
     /// # Panics
     /// If there is no room for so many bytes.
@@ -233,15 +244,17 @@ impl Card {
         filled
     }
 
-    /// Tells the card of the frames and buffers that it was given, unless it is at its queues and
-    /// finds them itself. Once for all of a burst: each time stops the machine's processor, if that
-    /// is emulated.
+    /// Notifies the card of the frames and buffers that it was given.
+    ///
+    /// Does nothing if the card is at its queues and finds them itself. It is called once for all
+    /// of a burst, because each time stops the machine's processor, if that is emulated.
     pub(crate) fn ring(&self) {
         self.state.lock().ring();
     }
 
-    /// Switches the interrupt on, and says whether frames have come by then: the interrupt may not
-    /// come for them.
+    /// Switches the interrupt on, and returns whether frames have come by then.
+    ///
+    /// The interrupt may not come for them.
     pub(crate) fn listen(&self) -> bool {
         let mut state = self.state.lock();
         state.receive.set_dev_notify(true);
@@ -263,7 +276,7 @@ impl State {
 
     fn ring(&mut self) {
         let untold = core::mem::take(&mut self.untold);
-        // Either the device sees what was added, or it is seen here that it is to be told.
+        // Either the device sees what was added, or it is seen here that it is to be notified.
         fence(Ordering::SeqCst);
         for (number, queue) in [(RECEIVE, &self.receive), (TRANSMIT, &self.transmit)] {
             if untold >> number & 1 != 0 && queue.should_notify() {
@@ -295,8 +308,10 @@ impl State {
     }
 }
 
-/// Where in a buffer the device's header begins, so that what most frames are about lies at a whole
-/// word: it is copied by words then.
+/// Returns where in a buffer the device's header begins.
+///
+/// It begins so that what most frames are about lies at a whole word, because that is then copied
+/// by words.
 fn start(buffer: &[u8], header: usize) -> usize {
     let about = buffer.as_ptr().addr() + header + HEADERS;
     about.next_multiple_of(size_of::<u64>()) - about

@@ -1,11 +1,14 @@
-//! The interrupt controller for devices (PLIC). The interrupts of all devices go to the supervisor
-//! mode of all harts; the one that claims an interrupt first serves it.
+//! The interrupt controller for devices (PLIC).
+//!
+//! The interrupts of all devices go to the supervisor mode of all harts. The hart that claims an
+//! interrupt first serves it.
 use crate::boot::Machine;
 use crate::hart;
 use spin::Once;
 
-/// How many interrupts the controller can tell apart, at most, as far as this kernel cares. QEMU's
-/// `virt` has 96.
+/// How many interrupts the controller can tell apart, at most, as far as this kernel cares.
+///
+/// QEMU's `virt` has 96.
 const MAX_INTERRUPTS: usize = 128;
 
 static CONTROLLER: Once<Controller> = Once::new();
@@ -20,12 +23,14 @@ struct Controller {
     harts: u64,
 }
 
-/// The supervisor mode of a hart: each has two contexts, the machine's first.
+/// Returns the context of a hart's supervisor mode.
+///
+/// Each hart has two contexts, the machine's first.
 fn context(hart: usize) -> usize {
     2 * hart + 1
 }
 
-/// What a hart writes and reads to claim and complete an interrupt.
+/// Returns the register that a hart reads and writes to claim and complete an interrupt.
 fn claim(hart: usize) -> usize {
     0x20_0004 + 0x1000 * context(hart)
 }
@@ -47,8 +52,9 @@ pub(crate) fn init(machine: &Machine) {
     }
 }
 
-/// Switches an interrupt on: from now on [`serve`] calls `handler` for it. Without a controller
-/// nothing happens.
+/// Switches an interrupt on, so that [`serve`] calls `handler` for it from now on.
+///
+/// Without a controller nothing happens.
 ///
 /// # Panics
 /// If the interrupt has a number that no controller has.

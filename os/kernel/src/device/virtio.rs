@@ -8,7 +8,7 @@ use virtio_drivers::transport::mmio::MmioTransport;
 use virtio_drivers::transport::{DeviceType, Transport};
 use virtio_drivers::{BufferDirection, Hal, PhysAddr};
 
-/// The machine's virtio devices of one type, and the numbers of their interrupts.
+/// Returns the machine's virtio devices of one type, and the numbers of their interrupts.
 pub(super) fn devices(
     machine: &Machine,
     wanted: DeviceType,
@@ -28,8 +28,9 @@ pub(super) fn devices(
     })
 }
 
-/// Memory that a device may reach: all of the kernel's is, at the address at which the kernel sees
-/// it.
+/// Memory that a device may reach.
+///
+/// All of the kernel's is, at the address at which the kernel sees it.
 pub(super) struct Dma;
 
 impl Dma {

@@ -7,7 +7,7 @@ use corank_abi::call::NOT_IMPLEMENTED;
 pub(crate) struct OwnFaults;
 
 impl OwnFaults {
-    /// None.
+    /// Returns no faults.
     pub(crate) const fn new() -> OwnFaults {
         OwnFaults
     }

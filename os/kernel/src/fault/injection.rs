@@ -22,7 +22,7 @@ pub(crate) struct OwnFaults {
 }
 
 impl OwnFaults {
-    /// No fault.
+    /// Returns no fault.
     pub(crate) const fn new() -> OwnFaults {
         OwnFaults {
             end_at: Countdown::new(),
@@ -72,29 +72,36 @@ pub(crate) fn serve(process: &Process, [kind, step, port]: [usize; 3]) -> isize 
     }) as isize
 }
 
-/// Counts down to a fault; 0: there will be none.
+/// A count down to a fault.
+///
+/// 0 means that there will be none.
 #[derive(Debug)]
 struct Countdown(AtomicUsize);
 
 impl Countdown {
-    /// No fault.
+    /// Returns a count without a fault.
     const fn new() -> Countdown {
         Countdown(AtomicUsize::new(0))
     }
 
-    /// The fault comes at this step from now on, counted from 1; 0: never. Returns how many steps
-    /// were left.
+    /// Makes the fault come at this step from now on, counted from 1.
+    ///
+    /// 0 means never. Returns how many steps were left.
     fn arm(&self, steps: usize) -> usize {
         self.0.swap(steps, Ordering::Relaxed)
     }
 
-    /// One step: whether this is the one. One load while nothing is armed.
+    /// Counts one step, and tests whether the fault comes at it.
+    ///
+    /// Costs one load while nothing is armed.
     #[inline]
     fn is_due(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0 && self.count()
     }
 
-    /// One step, where something is armed: whether the fault comes now, or has come before.
+    /// Counts one step, where something is armed.
+    ///
+    /// Tests whether the fault comes now, or has come before.
     fn is_due_or_over(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 0 || self.count()
     }
@@ -112,15 +119,21 @@ impl Countdown {
 
 /// Allocations that the kernel makes for programs and that may fail, of whichever program.
 static ALLOCATIONS: Countdown = Countdown::new();
-/// Whether nothing of the heap but its reserve is given out.
+/// Set if nothing of the heap but its reserve is given out.
 static HEAP_IS_FULL: AtomicBool = AtomicBool::new(false);
 /// Frames from the network card that are long enough to have data.
 static FRAMES: Countdown = Countdown::new();
-/// TCP segments of connections with the port [`SILENT_PORT`]: from that step on they are lost.
+/// TCP segments of connections with the port [`SILENT_PORT`].
+///
+/// From the step that is armed on, they are lost.
 static SEGMENTS: Countdown = Countdown::new();
-/// 0: all segments arrive.
+/// The port whose segments are lost from some step on.
+///
+/// 0 means that all segments arrive.
 static SILENT_PORT: AtomicUsize = AtomicUsize::new(0);
-/// The process that asked for one of them. With it the fault goes.
+/// The process that asked for one of them.
+///
+/// With it the fault goes.
 static ASKED_BY: AtomicUsize = AtomicUsize::new(0);
 
 /// Tests whether the next allocation shall fail.
@@ -129,7 +142,7 @@ pub(crate) fn fails_allocation() -> bool {
     ALLOCATIONS.is_due()
 }
 
-/// [`Countdown::arm`] for allocations, for the process `pid`.
+/// Calls [`Countdown::arm`] for allocations, for the process `pid`.
 fn arm_allocations(pid: usize, steps: usize) -> usize {
     ASKED_BY.store(pid, Ordering::Relaxed);
     ALLOCATIONS.arm(steps)
@@ -147,7 +160,7 @@ pub(crate) fn damages_frame(length: usize) -> bool {
     length >= SHORTEST_FRAME && FRAMES.is_due()
 }
 
-/// [`Countdown::arm`] for frames, for the process `pid`.
+/// Calls [`Countdown::arm`] for frames, for the process `pid`.
 fn arm_frames(pid: usize, steps: usize) -> usize {
     ASKED_BY.store(pid, Ordering::Relaxed);
     FRAMES.arm(steps)
@@ -160,11 +173,12 @@ pub(crate) fn loses_segment(ports: [u16; 2]) -> bool {
     silent != 0 && ports.map(usize::from).contains(&silent) && SEGMENTS.is_due_or_over()
 }
 
-/// [`Countdown::arm`] for the segments of connections with this port, for the process `pid`. When
-/// it has come to its end, it goes on.
+/// Calls [`Countdown::arm`] for the segments of connections with this port, for the process `pid`.
+///
+/// When it has come to its end, it goes on.
 fn arm_silence(pid: usize, steps: usize, port: u16) -> usize {
     ASKED_BY.store(pid, Ordering::Relaxed);
-    // Whoever sees the port sees its steps.
+    // A hart that sees the port sees its steps.
     SILENT_PORT.store(0, Ordering::Release);
     let left = SEGMENTS.arm(steps);
     if steps > 0 {

@@ -13,30 +13,36 @@ use corank_abi::error::{BAD_DESCRIPTOR, INVALID, NO_MEMORY};
 use corank_abi::file::{FROM_END, FROM_HERE, FROM_START, FileStatus};
 use hadris_fs::NodeId;
 
-/// The most bytes of one operation: what is read or written passes through the kernel's heap.
+/// The most bytes of one operation.
+///
+/// What is read or written passes through the kernel's heap.
 pub(crate) const LARGEST: usize = 128 << 10;
 
 /// What an open file costs, with what the file system's driver keeps of it.
 pub(crate) const COST: usize = account::of::<DiskFile>() + 512;
 
-/// The lengths of the operations that make up a read or write of this length.
+/// Returns the lengths of the operations that make up a read or write of this length.
 fn chunks(length: usize) -> impl Iterator<Item = usize> {
     (0..length)
         .step_by(LARGEST)
         .map(move |start| LARGEST.min(length - start))
 }
 
-/// So many bytes were moved, if any were.
+/// Returns the number of bytes that were moved, if any were.
 fn if_any(count: usize) -> Option<usize> {
     (count > 0).then_some(count)
 }
 
-/// An open file of the file system. It is closed when it is dropped.
+/// An open file of the file system.
+///
+/// It is closed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct DiskFile {
-    /// How the file system's driver knows it.
+    /// Its number in the file system's driver.
     pub node: NodeId,
-    /// Where the next read or write begins. The file system's service moves it.
+    /// Where the next read or write begins.
+    ///
+    /// The file system's service moves it.
     pub position: Mutex<u64>,
     /// Writes go to the end.
     pub append: bool,
@@ -46,7 +52,7 @@ pub(crate) struct DiskFile {
 }
 
 impl DiskFile {
-    /// The file that the driver has opened as `node`, which this charge pays for.
+    /// Makes the file that the driver has opened as `node`, which this charge pays for.
     pub(crate) fn new(node: NodeId, how: Opening, charge: Charge) -> DiskFile {
         DiskFile {
             node,
@@ -58,7 +64,9 @@ impl DiskFile {
         }
     }
 
-    /// Reads up to the buffer's length or the file's end. Returns the number of bytes.
+    /// Reads up to the buffer's length or the file's end.
+    ///
+    /// Returns the number of bytes.
     ///
     /// # Errors
     /// A bad address ends the process; the inner ones are the file system's, if nothing has been
@@ -94,8 +102,9 @@ impl DiskFile {
         Ok(Ok(count))
     }
 
-    /// Writes the buffer. Returns the number of bytes, which is smaller when the file system has
-    /// failed in between.
+    /// Writes the buffer.
+    ///
+    /// Returns the number of bytes, which is smaller when the file system has failed in between.
     ///
     /// # Errors
     /// As [`DiskFile::read`].
@@ -155,7 +164,7 @@ impl DiskFile {
         Ok(position)
     }
 
-    /// What is known of it.
+    /// Returns what is known of it.
     ///
     /// # Errors
     /// When the disk cannot be read.
@@ -182,7 +191,7 @@ impl DiskFile {
     /// Closes it, and waits for what has been written.
     ///
     /// # Errors
-    /// What the file system says; it is closed all the same.
+    /// What the file system says; it is closed nevertheless.
     pub(crate) async fn close(mut self) -> fs::Result<()> {
         let operation = Operation::Close(self.node, self.write);
         // Its cost pays for the request, until that is done.

@@ -16,7 +16,9 @@ use disk::DiskFile;
 use pipe::{ReadEnd, WriteEnd, Writer};
 use stored::Stored;
 
-/// An open file. A clone is the same file; it stays open until the last clone is dropped.
+/// An open file.
+///
+/// A clone is the same file, which stays open until the last clone is dropped.
 #[derive(Clone, Debug)]
 pub(crate) enum File {
     /// The console, for reading.
@@ -42,8 +44,9 @@ pub(crate) const NOT_ALLOWED: Failure = Failure(FAILED);
 pub(crate) type Transferred = Result<Result<usize, Failure>, BadAddress>;
 
 impl File {
-    /// Reads into the program's memory; waits where there is nothing yet. Dropped early, it leaves
-    /// the buffer as far advanced as bytes have been taken.
+    /// Reads into the program's memory, and waits where there is nothing yet.
+    ///
+    /// Dropped early, it leaves the buffer as far advanced as bytes have been taken.
     ///
     /// # Errors
     /// [`BadAddress`] ends the process; a [`Failure`] does not.
@@ -63,8 +66,9 @@ impl File {
         }
     }
 
-    /// Writes from the program's memory; waits where there is no room. Dropped early, it leaves the
-    /// buffer as far advanced as bytes have been given.
+    /// Writes from the program's memory, and waits where there is no room.
+    ///
+    /// Dropped early, it leaves the buffer as far advanced as bytes have been given.
     ///
     /// # Errors
     /// As [`File::read`].
@@ -83,8 +87,9 @@ impl File {
         }
     }
 
-    /// Reads if that is done without waiting; `None` if it would wait, and then nothing has been
-    /// read.
+    /// Reads if that is done without waiting.
+    ///
+    /// Returns `None` if it would wait, and then nothing has been read.
     pub(crate) fn read_at_once(
         &self,
         process: &Process,
@@ -104,8 +109,9 @@ impl File {
         }
     }
 
-    /// Writes if that is done without waiting; `None` if it would wait, and then nothing has been
-    /// written.
+    /// Writes if that is done without waiting.
+    ///
+    /// Returns `None` if it would wait, and then nothing has been written.
     pub(crate) fn write_at_once(
         &self,
         process: &Process,

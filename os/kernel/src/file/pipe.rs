@@ -1,12 +1,12 @@
 //! Pipes.
 //!
-//! As in rCore-Tutorial-v3, reading returns when the buffer is full or nobody can write any more,
-//! and writing when everything has been written. Bytes lie in frames that are taken when the first
-//! byte goes into them and given back with the last: an empty pipe has none.
+//! As in rCore-Tutorial-v3, reading returns when the buffer is full or no write end is left, and
+//! writing when everything has been written. Bytes lie in frames that are taken when the first byte
+//! goes into them and given back with the last. So an empty pipe has none.
 //!
-//! An asynchronous read that waits stands in the pipe itself, [`Parked`], where that is possible:
-//! whoever brings what it waits for finds it there and serves it, or sees to it that it is served.
-//! Other reads and writes wait in queues.
+//! An asynchronous read that waits stands in the pipe itself, [`Parked`], where that is possible.
+//! The code that brings what it waits for finds it there and serves it, or makes sure that it is
+//! served. Other reads and writes wait in queues.
 use super::{NOT_ALLOWED, Transferred};
 use crate::lock::Mutex;
 use crate::memory::account::{self, Account, Charge};
@@ -26,15 +26,18 @@ const FRAMES: usize = 16;
 /// How many bytes a pipe holds.
 pub(crate) const CAPACITY: usize = FRAMES * PAGE_SIZE;
 
-/// The bytes that have been written and not been read. Frame *i* holds those whose number, divided
-/// by the page size, is *i* modulo [`FRAMES`].
+/// The bytes that have been written and not been read.
+///
+/// Frame *i* holds those whose number, divided by the page size, is *i* modulo [`FRAMES`].
 #[derive(Debug)]
 struct Bytes {
-    /// Frame 0: all that most pipes ever need, because the numbers begin anew when a pipe is empty.
+    /// Frame 0.
+    ///
+    /// It is all that most pipes ever need, because the numbers begin anew when a pipe is empty.
     first: Option<Frame>,
     /// Frames 1 and following, once there was one.
     others: Option<Box<[Option<Frame>; FRAMES - 1]>>,
-    /// Number of the next byte to read; counts from the pipe's beginning on.
+    /// Number of the next byte to read, counted from the pipe's beginning on.
     read: usize,
     /// Number of the next byte to write.
     written: usize,
@@ -69,17 +72,18 @@ pub(crate) struct ReadEnd(Arc<Pipe>);
 #[derive(Debug)]
 pub(crate) struct WriteEnd(Arc<Pipe>);
 
-/// Who writes to a pipe.
+/// What writes to a pipe.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Writer {
-    /// Someone of this level. If it `closes` this end, it does so next, before anyone else sees the
-    /// end.
+    /// A writer of this level.
+    ///
+    /// If it `closes` this end, it does so next, before anything else sees the end.
     At { level: u8, closes: bool },
-    /// Someone of a level that only the executor knows.
+    /// A writer of a level that only the executor can tell.
     Anyone,
 }
 
-/// A new pipe, which this account pays for, but for its frames.
+/// Makes a pipe, which this account pays for, but for its frames.
 ///
 /// # Errors
 /// When there is no memory for it.
@@ -120,7 +124,9 @@ impl Bytes {
         }
     }
 
-    /// The place of the frame for the byte with this number; `None` where there can't be one yet.
+    /// Returns the place of the frame for the byte with this number.
+    ///
+    /// Returns `None` where there can't be one yet.
     fn place(&mut self, number: usize) -> Option<&mut Option<Frame>> {
         match number / PAGE_SIZE % FRAMES {
             0 => Some(&mut self.first),
@@ -128,7 +134,7 @@ impl Bytes {
         }
     }
 
-    /// [`place`](Self::place), which is made if it is not there.
+    /// Returns [`place`](Self::place), which is made if it is not there.
     fn make_place(&mut self, number: usize) -> Option<&mut Option<Frame>> {
         if !(number / PAGE_SIZE).is_multiple_of(FRAMES) && self.others.is_none() {
             // Charged for with the pipe.
@@ -145,7 +151,9 @@ impl Bytes {
         CAPACITY - self.length()
     }
 
-    /// Moves what there is, up to the buffer's length, to the program. Advances the buffer.
+    /// Moves what there is, up to the buffer's length, to the program.
+    ///
+    /// Advances the buffer.
     fn take(&mut self, process: &Process, buffer: &mut UserBuffer) -> Result<(), BadAddress> {
         process.with_memory(
             |space| {
@@ -178,9 +186,10 @@ impl Bytes {
         )
     }
 
-    /// Moves as much as there is room for from the program into the pipe. Advances the buffer.
-    /// Returns false when no frame is free; the first byte of an empty pipe may take one of the
-    /// reserve.
+    /// Moves as much as there is room for from the program into the pipe.
+    ///
+    /// Advances the buffer. Returns false when no frame is free. The first byte of an empty pipe
+    /// may take one of the reserve.
     fn put(&mut self, process: &Process, buffer: &mut UserBuffer) -> Result<bool, BadAddress> {
         process.with_memory(
             |space| {
@@ -221,10 +230,12 @@ impl Bytes {
 }
 
 impl State {
-    /// There are more bytes than before, or, with `is_end`, nobody can write any more: takes the
-    /// parked read out if that is what it waits for. Served right here if it is at least as urgent
-    /// as whoever brings that, who is of the level `by`; else, and if nobody knows, it goes on in a
-    /// coroutine at its own level (rule I9).
+    /// Takes the parked read out if what it waits for has come.
+    ///
+    /// There are more bytes than before, or, with `is_end`, nothing more can be written. The read
+    /// is served right here if it is at least as urgent as what brings that, which is of the level
+    /// `by`. Else, and if that level is not known, it goes on in a coroutine at its own level (rule
+    /// I9).
     fn unpark(&mut self, by: Option<u8>, is_end: bool) -> Option<Unparked> {
         let parked = self.parked.parked()?;
         if self.bytes.length() < parked.buffer.length && !is_end {
@@ -244,9 +255,11 @@ impl State {
 
 impl State {
     /// Copies what is written straight into the parked read's buffer, if the read is complete by
-    /// that: nothing lies in the pipe, both buffers are of the same process, and the read is full
-    /// then or, with `is_end`, nobody can write any more. The caller takes the read out then;
-    /// `None` if that is not so.
+    /// that.
+    ///
+    /// It is if nothing lies in the pipe, both buffers are of the same process, and the read is
+    /// full then or, with `is_end`, nothing more can be written. The caller takes the read out
+    /// then. Returns `None` if the read is not complete.
     fn hand_over(
         &mut self,
         process: &Process,
@@ -273,8 +286,9 @@ impl State {
 }
 
 impl ReadEnd {
-    /// Parks a read of at most [`CAPACITY`] bytes. It comes back if it need not wait, or if others
-    /// wait already.
+    /// Parks a read of at most [`CAPACITY`] bytes.
+    ///
+    /// It comes back if it need not wait, or if other reads wait already.
     pub(crate) fn park(&self, parked: Parked) -> Option<Parked> {
         let mut state = self.0.state.lock();
         let waits = state.bytes.length() < parked.buffer.length && self.0.is_written();
@@ -285,14 +299,16 @@ impl ReadEnd {
         None
     }
 
-    /// Where a read is parked, for whoever cancels it or sets its level.
+    /// Gives access to where a read is parked, to cancel it or to set its level.
     pub(crate) fn with_slot<T>(&self, use_it: impl FnOnce(&mut Slot) -> T) -> T {
         use_it(&mut self.0.state.lock().parked)
     }
 
-    /// Fills the buffer; returns earlier, with fewer bytes, only when nobody can write any more.
-    /// Takes bytes when it has as many as it wants, or when the pipe is full: so a read of up to
-    /// [`CAPACITY`] bytes that is cancelled has taken none.
+    /// Fills the buffer.
+    ///
+    /// Returns earlier, with fewer bytes, only when no write end is left. Takes bytes when it has
+    /// as many as it wants, or when the pipe is full. So a read of up to [`CAPACITY`] bytes that is
+    /// cancelled has taken none.
     ///
     /// # Errors
     /// When the buffer is not the program's to write.
@@ -305,8 +321,8 @@ impl ReadEnd {
         let wanted = buffer.length;
         until(&self.0.readers, mode, |turn| {
             let mut state = self.0.state.lock();
-            // Asked once: the last write end may go at any moment, also between two looks. Then it
-            // wakes whoever waits.
+            // Asked once, because the last write end may go at any moment, also between two checks.
+            // Then it wakes the waiters.
             let is_written = self.0.is_written();
             if state.bytes.length() >= buffer.length.min(CAPACITY) || !is_written {
                 state.bytes.take(process, buffer)?;
@@ -339,7 +355,9 @@ impl ReadEnd {
 }
 
 impl WriteEnd {
-    /// Writes all of the buffer. Fails when nobody can read it any more, or no frame is free.
+    /// Writes all of the buffer.
+    ///
+    /// Fails when no read end is left, or no frame is free.
     ///
     /// # Errors
     /// When the buffer is not the program's to read.
@@ -359,7 +377,7 @@ impl WriteEnd {
             let mut found_frames = true;
             if state.bytes.room() > 0 {
                 found_frames = state.bytes.put(process, buffer)?;
-                // What level this runs at only its executor knows.
+                // Only the executor can tell what level this runs at.
                 unparked = state.unpark(None, false);
                 self.0.readers.wake_all();
             }
@@ -378,8 +396,9 @@ impl WriteEnd {
         .await
     }
 
-    /// Writes if that is done without waiting. The caller settles what comes in `unparked` when it
-    /// holds no lock.
+    /// Writes if that is done without waiting.
+    ///
+    /// The caller settles what comes in `unparked` when it holds no lock.
     pub(crate) fn write_at_once(
         &self,
         process: &Process,
@@ -439,8 +458,7 @@ impl Clone for WriteEnd {
     }
 }
 
-// Whoever waits has looked under the lock: the last end goes first, then takes the lock, then
-// wakes.
+// A waiter has checked under the lock. So the last end goes first, then takes the lock, then wakes.
 impl Drop for ReadEnd {
     fn drop(&mut self) {
         if self.0.read_ends.fetch_sub(1, Ordering::AcqRel) > 1 {

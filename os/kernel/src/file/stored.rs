@@ -14,7 +14,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// The file with these contents, read from the beginning, which this charge pays for.
+    /// Makes the file with these contents, read from the beginning, which this charge pays for.
     pub(crate) fn new(data: &'static [u8], charge: Charge) -> Stored {
         Stored {
             data,
@@ -23,8 +23,9 @@ impl Stored {
         }
     }
 
-    /// Reads what is left, at most as much as fits into the buffer, if that is one piece of work;
-    /// `None` if it is longer.
+    /// Reads what is left, at most as much as fits into the buffer, if that is one piece of work.
+    ///
+    /// Returns `None` if it is longer.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -36,8 +37,9 @@ impl Stored {
         (buffer.length <= pace::BYTES).then(|| self.read_some(process, &mut buffer))
     }
 
-    /// Reads what is left, at most as much as fits into the buffer. Returns the number of bytes: 0
-    /// at the end.
+    /// Reads what is left, at most as much as fits into the buffer.
+    ///
+    /// Returns the number of bytes, which is 0 at the end.
     ///
     /// # Errors
     /// When the buffer is not the program's to write.

@@ -12,20 +12,23 @@ use hadris_io::{Error, ErrorType};
 use hadris_storage::async_::BlockDevice;
 use hadris_storage::{BlockIndex, BlockSize};
 
-/// The most bytes of one request. A longer read or write is as many requests as it takes, all under
-/// way at once.
+/// The most bytes of one request.
+///
+/// A longer read or write is as many requests as it takes, all under way at once.
 const LARGEST: usize = 32 << 10;
 
-/// How many requests are made in one piece of work: copying or clearing the bytes of four takes
-/// some 40,000 instructions. With fewer the device would have done with one before it gets the
-/// next.
+/// How many requests are made in one piece of work.
+///
+/// Copying or clearing the bytes of four takes some 40,000 instructions. With fewer the device
+/// would have done with one before it gets the next.
 const MADE_AT_ONCE: usize = 4;
 
 /// A disk as a row of sectors.
 pub(super) struct Blocks {
     disk: &'static Disk,
-    /// Single sectors that were read or written: those of tables and directories, beside some of
-    /// short files.
+    /// Single sectors that were read or written.
+    ///
+    /// They are those of tables and directories, beside some of short files.
     kept: Sectors,
 }
 
@@ -38,7 +41,7 @@ impl Blocks {
         }
     }
 
-    /// The sectors that `length` bytes from `first` on are.
+    /// Returns the sectors that `length` bytes from `first` on are.
     fn range(first: BlockIndex, length: usize) -> Range<u64> {
         first.get()..first.get() + (length / SECTOR) as u64
     }
@@ -47,11 +50,13 @@ impl Blocks {
 /// A read, write or flush under way.
 #[derive(Default)]
 pub(super) struct Transfer {
-    /// Whether it has passed the check for more urgent work.
+    /// It has passed the check for more urgent work.
     begun: bool,
-    /// How many requests have been made; all of them, once there is one that finds no memory.
+    /// How many requests have been made.
+    ///
+    /// It is all of them, once there is one that finds no memory.
     made: usize,
-    /// In the order of their sectors.
+    /// The requests, in the order of their sectors.
     requests: Vec<Answer>,
     /// The answers to the first of them.
     answers: Vec<Result<Vec<u8>, DiskError>>,
@@ -60,8 +65,9 @@ pub(super) struct Transfer {
 type Outcome = Result<(), Error<DiskError>>;
 
 impl Transfer {
-    /// Gives way once, where something more urgent is ready: the driver has worked since its last
-    /// access.
+    /// Gives way once, where something more urgent is ready.
+    ///
+    /// The driver has worked since its last access.
     fn begin(&mut self, context: &Context<'_>) -> Poll<()> {
         if self.begun {
             return Poll::Ready(());
@@ -70,9 +76,10 @@ impl Transfer {
         pace::poll_checkpoint(context)
     }
 
-    /// Makes the requests: one for each piece, and none behind one that finds no memory. Gives way
-    /// behind [`MADE_AT_ONCE`] of them where something more urgent is ready, and is polled again
-    /// then.
+    /// Makes the requests: one for each piece, and none behind one that finds no memory.
+    ///
+    /// Gives way behind [`MADE_AT_ONCE`] of them where something more urgent is ready, and is
+    /// polled again then.
     fn start<'a>(
         &mut self,
         disk: &Disk,
@@ -101,8 +108,9 @@ impl Transfer {
         Poll::Ready(())
     }
 
-    /// Waits until no request is under way any more. The answers then are those of all requests,
-    /// and no memory counts as one.
+    /// Waits until no request is under way any more.
+    ///
+    /// The answers then are those of all requests, and no memory counts as one.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while let Some(request) = self.requests.first_mut() {
             let answer = ready!(Pin::new(request).poll(context));
@@ -113,7 +121,7 @@ impl Transfer {
     }
 }
 
-/// The request's data: a copy, or room.
+/// Returns the request's data: a copy, or room.
 fn buffer(piece: &[u8], operation: Operation) -> Result<Vec<u8>, DiskError> {
     let mut buffer = Vec::new();
     if fault::fails_allocation() {

@@ -1,16 +1,15 @@
 //! The file system: FAT on the disk.
 //!
-//! One coroutine, the *service*, owns the volume and performs one operation after the other.
-//! Whoever needs one leaves it in a queue and waits for the reply. So an operation is performed to
-//! its end even when its process is killed meanwhile, and no directory is left half changed; and
-//! the memory of the process is touched only by the process's own coroutine.
+//! One coroutine, the *service*, owns the volume and performs one operation after the other. A
+//! coroutine that needs one leaves it in a queue and waits for the reply. So an operation is
+//! performed to its end even when its process is killed meanwhile, and no directory is left half
+//! changed. And the memory of the process is touched only by the process's own coroutine.
 //!
 //! The most urgent operation is next. One that grows with what it is asked for is performed in
 //! steps, and more urgent ones go between them. While one waits, the service runs at the level of
-//! the most urgent of those who wait, so nothing urgent waits behind what is not. A file that was
-//! dropped open is closed as an operation of that level, before others of it; the end of a process
-//! waits for its files. An operation keeps the level that it was asked for at: it does not last
-//! long.
+//! the most urgent waiter, so nothing urgent waits behind what is not. A file that was dropped open
+//! is closed as an operation of that level, before others of it. The end of a process waits for its
+//! files. An operation keeps the level that it was asked for at, because it does not last long.
 mod blocks;
 pub(crate) mod path;
 mod sectors;
@@ -61,7 +60,9 @@ pub(crate) struct Opening {
     pub exclusive: bool,
 }
 
-/// What the service can do. Paths are absolute, without `.` and `..`.
+/// What the service can do.
+///
+/// Paths are absolute, without `.` and `..`.
 #[derive(Debug)]
 pub(crate) enum Operation {
     /// Gives [`Reply::File`], which keeps the charge.
@@ -80,8 +81,9 @@ pub(crate) enum Operation {
     Status(String),
     /// Gives [`Reply::Status`].
     StatusOf(Arc<DiskFile>),
-    /// Gives [`Reply::Contents`]: all of a file that is no longer than so many bytes, which this
-    /// account pays for.
+    /// Gives [`Reply::Contents`].
+    ///
+    /// That is all of a file that is no longer than so many bytes, which this account pays for.
     ReadAll(String, usize, Arc<Account>),
     /// A part of that has been read.
     ReadMore(Contents),
@@ -103,7 +105,7 @@ pub(crate) enum Operation {
     Space,
 }
 
-/// A file is being extended by zeros, in steps.
+/// A file that is being extended by zeros, in steps.
 #[derive(Debug)]
 pub(crate) struct Extension {
     file: Arc<DiskFile>,
@@ -115,7 +117,7 @@ pub(crate) struct Extension {
     data: Option<Vec<u8>>,
 }
 
-/// A whole file is being read, in steps.
+/// A whole file that is being read, in steps.
 #[derive(Debug)]
 pub(crate) struct Contents {
     node: NodeId,
@@ -126,7 +128,7 @@ pub(crate) struct Contents {
     charge: Charge,
 }
 
-/// A long file is being removed, in steps.
+/// A long file that is being removed, in steps.
 #[derive(Debug)]
 pub(crate) struct Removal {
     parent: NodeId,
@@ -176,8 +178,9 @@ struct Request {
     waiting: Arc<Mutex<Waiting>>,
 }
 
-/// A file that is not open any more, and what it cost: a block that is no larger than what is given
-/// back.
+/// A file that is not open any more, and what it cost.
+///
+/// It is a block that is no larger than what is given back.
 struct Closing {
     node: NodeId,
     was_written: bool,
@@ -191,8 +194,9 @@ struct Queue {
     /// Files that were dropped open, by level.
     closing: BTreeMap<(u8, u64), Closing>,
     service: Option<Remote>,
-    /// The level of the operation that the service performs; that of the most urgent one that
-    /// waits, if that is more urgent.
+    /// The level of the operation that the service performs.
+    ///
+    /// If the most urgent one that waits is more urgent, it is the level of that one.
     level: u8,
     /// Wakes the service if it waits for something to do.
     idle: Option<Waker>,
@@ -203,7 +207,7 @@ static QUEUE: Mutex<Queue> = Mutex::new(Queue {
     last: 0,
     closing: BTreeMap::new(),
     service: None,
-    // That with which the service begins.
+    // The level with which the service begins.
     level: Priority::MOST_URGENT.level(),
     idle: None,
 });
@@ -215,20 +219,21 @@ static QUEUE: Mutex<Queue> = Mutex::new(Queue {
 pub(crate) fn init() {
     let Some(disk) = disk::get() else { return };
     let service = hart::executor()
-        // Built in its place: it is too large for copies of it on the stack.
+        // It is built in its place, because it is too large for copies of it on the stack.
         .spawn_with(Priority::MOST_URGENT, || serve(disk))
         .expect("there is memory for the file system");
     QUEUE.lock().service = Some(service.remote());
 }
 
-/// Whether there is a disk, with or without a file system that can be read.
+/// Tests whether there is a disk, with or without a file system that can be read.
 pub(crate) fn is_there() -> bool {
     disk::get().is_some()
 }
 
-/// What a request costs with its paths, its place in the queue and its answer, but for a buffer of
-/// data, in bytes. The caller that performs an operation on behalf of a process charges that for
-/// it.
+/// What a request costs, in bytes, with its paths, its place in the queue and its answer.
+///
+/// A buffer of data is not included. The caller that performs an operation on behalf of a process
+/// charges that for it.
 pub(crate) const REQUEST: usize = 8 * (PATH_SIZE + 1) + 2048;
 
 /// Performs an operation at the level of the coroutine that calls this.
@@ -253,7 +258,9 @@ pub(crate) async fn perform(operation: Operation) -> Result<Reply> {
     .await
 }
 
-/// Closes a file that is not open any more. Until that is done it costs what it did.
+/// Closes a file that is not open any more.
+///
+/// Until that is done it costs what it did.
 pub(crate) fn close(node: NodeId, was_written: bool, charge: Charge) {
     let level = current_level();
     let mut queue = QUEUE.lock();
@@ -290,8 +297,9 @@ impl Queue {
         Ok(())
     }
 
-    /// The place of a new operation at this level. The service takes on the level, if it is more
-    /// urgent than its own.
+    /// Returns the place of a new operation at this level.
+    ///
+    /// The service takes on the level, if it is more urgent than its own.
     fn place(&mut self, level: u8) -> (u8, u64) {
         if let Some(service) = self.service.as_ref().filter(|_| level < self.level) {
             service.reprioritize(priority(level));
@@ -312,7 +320,9 @@ impl Queue {
         }
     }
 
-    /// What is next, if anything is. The service takes on its level.
+    /// Takes out what is next, if anything is.
+    ///
+    /// The service takes on its level.
     fn next(&mut self) -> Option<Request> {
         let closing = self.closing.keys().next().map(|place| place.0);
         let waiting = self.requests.keys().next().map(|place| place.0);
@@ -334,7 +344,7 @@ impl Queue {
 }
 
 async fn serve(disk: &'static disk::Disk) {
-    // Made in its place: it is large.
+    // Made in its place, because it is large.
     let mut service = pin!(serve_volume(disk));
     poll_fn(|context| {
         stretch::works_on(Work::Service("fs"));

@@ -1,8 +1,9 @@
 //! Paths.
 use alloc::string::String;
 
-/// `path`, seen from the directory `from`, as an absolute path without `.`, `..` and empty parts.
-/// `..` in the root is the root.
+/// Returns `path`, seen from the directory `from`, as an absolute path.
+///
+/// The result has no `.`, no `..` and no empty parts. `..` in the root is the root.
 pub(crate) fn absolute(from: &str, path: &str) -> String {
     let mut result = String::new();
     let start = if path.starts_with('/') { "" } else { from };
@@ -22,7 +23,9 @@ pub(crate) fn absolute(from: &str, path: &str) -> String {
     result
 }
 
-/// The directory that an absolute path lies in, and its name there; `None` for the root.
+/// Returns the directory that an absolute path lies in, and its name there.
+///
+/// Returns `None` for the root.
 pub(super) fn split(path: &str) -> Option<(&str, &str)> {
     path.rsplit_once('/').filter(|(_, name)| !name.is_empty())
 }

@@ -1,9 +1,9 @@
 //! Sectors of tables and directories that are kept in memory.
 //!
-//! Below the driver, whose own cache is off: a search of a long directory or chain finds sector
-//! after sector here, without waiting for the disk, and [`Blocks`](super::blocks::Blocks) has a
-//! check for more urgent work in front of each. What is written goes to the disk at once, in the
-//! driver's order.
+//! They lie below the driver, whose own cache is off. A search of a long directory or chain finds
+//! sector after sector here, without waiting for the disk, and [`Blocks`](super::blocks::Blocks)
+//! has a check for more urgent work in front of each. What is written goes to the disk at once, in
+//! the driver's order.
 use crate::device::disk::SECTOR;
 use core::num::NonZeroUsize;
 use core::ops::Range;
@@ -21,7 +21,9 @@ impl Sectors {
         Sectors(LruCache::new(KEPT))
     }
 
-    /// Copies a sector to `data`, if it is kept. Returns whether it is.
+    /// Copies a sector to `data`, if it is kept.
+    ///
+    /// Returns whether it is.
     pub(super) fn read(&mut self, sector: u64, data: &mut [u8]) -> bool {
         let kept = self.0.get(&sector);
         if let Some(kept) = kept {
@@ -30,15 +32,18 @@ impl Sectors {
         kept.is_some()
     }
 
-    /// Keeps a sector, in place of the one that was used least lately. Anything but one sector is
-    /// not kept.
+    /// Keeps a sector, in place of the one that was used least lately.
+    ///
+    /// Anything but one sector is not kept.
     pub(super) fn keep(&mut self, sector: u64, data: &[u8]) {
         if let Ok(data) = data.try_into() {
             self.0.put(sector, data);
         }
     }
 
-    /// Keeps none of these any more. Takes some 50 instructions for each.
+    /// Keeps none of these any more.
+    ///
+    /// Takes some 50 instructions for each.
     pub(super) fn forget(&mut self, sectors: Range<u64>) {
         for sector in sectors {
             self.0.pop(&sector);

@@ -27,9 +27,10 @@ use hadris_io::Error;
 const EXTENDED_AT_ONCE: u64 = 32 << 10;
 /// How many bytes of a whole file a step reads.
 const READ_AT_ONCE: usize = 64 << 10;
-/// How many clusters a step releases at least. One of a long file releases an eighth of it: to find
-/// a file's end the driver walks its chain, so small steps of a long file would take most of their
-/// time for that.
+/// How many clusters a step releases at least.
+///
+/// A step of a long file releases an eighth of it. To find a file's end the driver walks its chain,
+/// so small steps of a long file would take most of their time for that.
 const RELEASED_AT_ONCE: u64 = 1024;
 /// Places in the chains of files that are remembered.
 const KEPT_PLACES: usize = 256;
@@ -38,7 +39,7 @@ const KEPT_PLACES: usize = 256;
 ///
 /// The driver keeps the size of a file that is being written in memory until the file is closed,
 /// and marks the volume as dirty from the first change on. So when no file is open for writing any
-/// more, everything is written: then the volume is whole on the disk, whatever happens to the
+/// more, everything is written. Then the volume is whole on the disk, whatever happens to the
 /// machine.
 pub(super) struct Volume {
     fat: FatFs<Blocks>,
@@ -48,7 +49,9 @@ pub(super) struct Volume {
     changed: bool,
     /// How often a file is open, of those that are.
     open: BTreeMap<NodeId, usize>,
-    /// Files that are being removed, in steps. Nothing else is done with them.
+    /// Files that are being removed, in steps.
+    ///
+    /// Nothing else is done with them.
     removing: BTreeSet<NodeId>,
 }
 
@@ -73,7 +76,9 @@ impl Clock for Calendar {
 }
 
 impl Volume {
-    /// Mounts what is on the disk; says so and gives `None` if that is no FAT file system.
+    /// Mounts what is on the disk.
+    ///
+    /// Says so and returns `None` if that is no FAT file system.
     pub(super) async fn mount(disk: &'static Disk) -> Option<Volume> {
         let options = MountOptions::new().with_clock(&Calendar);
         match FatFs::mount(Blocks::new(disk), options).await {
@@ -182,8 +187,8 @@ impl Volume {
 
     /// Returns how long a file is after the next step towards a length.
     ///
-    /// It is shortened from its end, so that what is left is a file at each moment: one whose chain
-    /// is as long as its entry says.
+    /// It is shortened from its end, so that what is left is a file at each moment. The file's
+    /// chain is then as long as its entry says.
     fn next_length(&self, length: u64, wanted: u64) -> u64 {
         let least = RELEASED_AT_ONCE * u64::from(self.fat.info().cluster_size());
         wanted.max(length.saturating_sub(least.max(length / 8)))
@@ -202,8 +207,9 @@ impl Volume {
         })
     }
 
-    /// Whether a file that is extended so is extended in steps. One for which there is no room is
-    /// refused by the driver, at once.
+    /// Tests whether a file that is extended so is extended in steps.
+    ///
+    /// One for which there is no room is refused by the driver, at once.
     async fn is_long(&mut self, length: u64, wanted: u64) -> Result<bool> {
         if wanted <= length + EXTENDED_AT_ONCE || wanted > u32::MAX.into() {
             return Ok(false);
@@ -213,8 +219,10 @@ impl Volume {
         Ok(wanted - length <= free)
     }
 
-    /// Extends a file by one step. When there is no room, the file is as long as before in the end,
-    /// unless others have extended it.
+    /// Extends a file by one step.
+    ///
+    /// When there is no room, the file is as long as before in the end, unless others have extended
+    /// it.
     async fn extend(&mut self, mut extension: Extension) -> Result<Step> {
         self.changed = true;
         let node = extension.file.node;
@@ -312,13 +320,14 @@ impl Volume {
         Ok(())
     }
 
-    /// The node of a path, which the caller has to forget.
+    /// Returns the node of a path, which the caller has to forget.
     async fn find(&mut self, path: &str) -> Result<NodeId> {
         Ok(self.fat.resolve(path.as_bytes(), Resolve::Lexical).await?)
     }
 
-    /// The node of the directory that the path lies in, which the caller has to forget, and the
-    /// name there. The root lies nowhere and gives `root` as the error.
+    /// Returns the node of the directory that the path lies in, and the name there.
+    ///
+    /// The caller has to forget the node. The root lies nowhere and gives `root` as the error.
     async fn parent<'p>(&mut self, path: &'p str, root: isize) -> Result<(NodeId, &'p Name)> {
         let (directory, name) = split(path).ok_or(Failure(root))?;
         Ok((self.find(directory).await?, Name::new(name)))
@@ -381,8 +390,9 @@ impl Volume {
         Ok(data)
     }
 
-    /// Begins to read a whole file of at most `limit` bytes: reserves them, and reads the first
-    /// piece.
+    /// Begins to read a whole file of at most `limit` bytes.
+    ///
+    /// Reserves them, and reads the first piece.
     async fn begin_contents(
         &mut self,
         node: NodeId,
@@ -408,9 +418,10 @@ impl Volume {
         .await
     }
 
-    /// Reads the next piece of a whole file: what the driver and the disk need beside the file's
-    /// own bytes does not grow with it. A file that others write to meanwhile may come in parts of
-    /// different ages.
+    /// Reads the next piece of a whole file.
+    ///
+    /// What the driver and the disk need beside the file's own bytes does not grow with it. A file
+    /// that others write to meanwhile may come in parts of different ages.
     async fn read_more(&mut self, mut contents: Contents) -> Result<Step> {
         let Contents { node, length, .. } = contents;
         let before = contents.data.len();
@@ -428,8 +439,9 @@ impl Volume {
         Ok(Step::Done(Reply::Contents(contents.data, contents.charge)))
     }
 
-    /// Writes at the file's position. A gap in front of that is filled with zeros first, in steps
-    /// if it is long.
+    /// Writes at the file's position.
+    ///
+    /// A gap in front of that is filled with zeros first, in steps if it is long.
     async fn write(&mut self, file: Arc<DiskFile>, data: Vec<u8>) -> Result<Step> {
         let length = self.fat.stat(file.node).await?.len();
         let at = if file.append {
@@ -454,7 +466,9 @@ impl Volume {
         Ok(Step::Done(Reply::Count(count)))
     }
 
-    /// Removes a file or an empty directory. A long file is removed in steps.
+    /// Removes a file or an empty directory.
+    ///
+    /// A long file is removed in steps.
     async fn remove(&mut self, path: &str, directory: bool) -> Result<Step> {
         self.changed = true;
         let (parent, name) = self.parent(path, INVALID).await?;
@@ -479,7 +493,9 @@ impl Volume {
         }
     }
 
-    /// Removes a file, unless it is long: then gives its node.
+    /// Removes a file, unless it is long.
+    ///
+    /// Returns the node of a long file.
     async fn remove_if_short(&mut self, parent: NodeId, name: &Name) -> Result<Option<NodeId>> {
         let node = self.fat.lookup(parent, name).await?;
         let long = self.is_removed_in_steps(node).await;
@@ -492,6 +508,8 @@ impl Volume {
         Ok(None)
     }
 
+    /// Tests whether a node is removed in steps.
+    ///
     /// What must not be removed is left to the driver, which says why.
     async fn is_removed_in_steps(&mut self, node: NodeId) -> Result<bool> {
         self.check_is_free(node)?;
@@ -504,7 +522,7 @@ impl Volume {
     /// Makes a file shorter that is being removed, or removes what is left of it.
     ///
     /// If the power fails between two steps, the file is there and shorter, and the volume is
-    /// whole: no cluster is lost. Within a step what holds is what the driver says: clusters that
+    /// whole, with no cluster lost. Within a step what holds is what the driver says: clusters that
     /// nothing refers to any more may be lost, those of this step alone.
     async fn remove_more(&mut self, removal: Removal) -> Result<Step> {
         self.changed = true;
@@ -532,8 +550,9 @@ impl Volume {
         Ok(true)
     }
 
-    /// Makes a file shorter by a step. Returns false, and does nothing, if no more is left of it
-    /// than a step takes.
+    /// Makes a file shorter by a step.
+    ///
+    /// Returns false, and does nothing, if no more is left of it than a step takes.
     async fn shorten(&mut self, node: NodeId) -> Result<bool> {
         let length = self.fat.stat(node).await?.len();
         let next = self.next_length(length, 0);

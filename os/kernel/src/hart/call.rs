@@ -21,7 +21,9 @@ pub(crate) fn take_own_call() -> bool {
     this().called.replace(false)
 }
 
-/// Returns a waker that [calls](call) a hart. Its data is the hart's index.
+/// Returns a waker that [calls](call) a hart.
+///
+/// Its data is the hart's index.
 pub(super) fn waker(index: usize) -> Waker {
     const TABLE: RawWakerVTable = RawWakerVTable::new(
         |index| RawWaker::new(index, &TABLE),
@@ -89,7 +91,9 @@ pub(super) fn call_all(harts: usize) {
     }
 }
 
-/// Takes a call. The hart that was called checks what there is to do next.
+/// Takes a call.
+///
+/// The hart that was called checks what there is to do next.
 pub(super) fn take_call() {
     // SAFETY: clears the software interrupt, which says no more than that.
     unsafe { asm!("csrc sip, {}", in(reg) 1 << 1) };

@@ -17,8 +17,10 @@ pub(super) static RUNNING: AtomicUsize = AtomicUsize::new(0);
 /// interrupts only.
 pub(super) static LIMIT: AtomicUsize = AtomicUsize::new(MAX_HARTS);
 
-/// A hart's page. The first part is what `trap.s` needs while user mode's address space is in
-/// force. It knows this layout.
+/// A hart's page.
+///
+/// The first part is what `trap.s` needs while user mode's address space is in force. It knows this
+/// layout.
 #[repr(C, align(4096))]
 pub(super) struct Page {
     /// Room for user registers on the way in and out: a0, a1, tp.
@@ -123,9 +125,9 @@ pub(crate) fn serving() -> usize {
     count().min(LIMIT.load(Ordering::Relaxed))
 }
 
-/// Lets so many harts serve the executor from now on, at least one. Returns how many did before.
+/// Lets so many harts serve the executor from now on, at least one.
 ///
-/// The others notice when they come back to their main loop.
+/// Returns how many did before. The others notice when they come back to their main loop.
 pub(crate) fn set_limit(harts: usize) -> usize {
     let before = serving();
     LIMIT.store(harts.max(1), Ordering::Release);

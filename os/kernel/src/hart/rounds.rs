@@ -34,7 +34,7 @@ async fn wait_for_rounds() {
     corank::yield_now().await;
     let rounds = || all().map(|page| page.rounds.load(Ordering::Acquire));
     let before: heapless::Vec<u64, MAX_HARTS> = rounds().collect();
-    // Whatever a hart does, it comes back for a call: polls end early, user mode and sleep end at
+    // Whatever a hart does, it comes back for a call. Polls end early, user mode and sleep end at
     // once.
     call_all(usize::MAX);
     let is_waiting = || rounds().zip(&before).any(|(now, before)| now == *before);
@@ -54,7 +54,9 @@ async fn wait_for_rounds() {
     }
 }
 
-/// Begins a round of the main loop. Returns whether this hart shall serve the executor in it.
+/// Begins a round of the main loop.
+///
+/// Returns whether this hart shall serve the executor in it.
 pub(super) fn begin_round() -> bool {
     let page = this();
     let rounds = page.rounds.load(Ordering::Relaxed) + 1;

@@ -70,7 +70,9 @@ fn serve_interrupts_only() {
     }
 }
 
-/// Serves the interrupts that are pending. Costs one read of a register when none is.
+/// Serves the interrupts that are pending.
+///
+/// Costs one read of a register when none is.
 fn take_interrupts() {
     let pending = riscv::register::sip::read();
     if pending.ssoft() {

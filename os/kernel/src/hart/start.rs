@@ -71,7 +71,9 @@ pub(crate) unsafe fn start(index: usize, id: usize) {
     RUNNING.store(index + 1, Ordering::Release);
 }
 
-/// What the hart that is being started by another one finds. `start.s` knows its name and layout.
+/// What the hart that is being started by another one finds.
+///
+/// `start.s` knows its name and layout.
 #[repr(C)]
 struct Start {
     satp: AtomicUsize,

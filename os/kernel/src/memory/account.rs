@@ -1,12 +1,13 @@
 //! The memory of the kernel's heap that it holds on behalf of programs.
 //!
-//! Each object that the kernel makes for a process carries a [`Charge`]: bytes that are reserved in
-//! the account of the process, in those of the ancestors that have limits, and in the root's, whose
-//! limit is what the heap can serve. The sum of all charges never exceeds that. A charge is an
-//! upper bound of what the object costs the allocator, so a small block that was charged for is
-//! there: where the heap lies in pieces it comes from the [reserve](super::heap). A table or a
-//! buffer that may be large is asked for with `try_reserve` beside its charge
-//! ([`List`](super::list::List), [`buffer`]), and a refusal is the call's error.
+//! Each object that the kernel makes for a process carries a [`Charge`], which is a number of
+//! reserved bytes. They are reserved in the account of the process, in those of the ancestors that
+//! have limits, and in the root's. The root's limit is what the heap can serve, and the sum of all
+//! charges never exceeds that. A charge is an upper bound of what the object costs the allocator,
+//! so a small block that was charged for is there. Where the heap lies in pieces the block comes
+//! from the [reserve](super::heap). A table or a buffer that may be large is asked for with
+//! `try_reserve` beside its charge ([`List`](super::list::List), [`buffer`]), and a refusal is the
+//! call's error.
 use super::OutOfMemory;
 use super::{bulk, heap};
 use crate::{fault, hart};
@@ -29,9 +30,11 @@ const OWN: usize = 1 << 20;
 
 static ROOT: Once<Arc<Account>> = Once::new();
 
-/// Returns the account above those of all processes. From its first use on, which is the first
-/// process's begin, what the heap then has left is what programs can be served with: less a
-/// sixteenth, for what the executor keeps of coroutines that are gone.
+/// Returns the account above those of all processes.
+///
+/// Its first use is when the first process begins. What the heap then has left is what programs can
+/// be served with from then on, less a sixteenth, for what the executor keeps of coroutines that
+/// are gone.
 pub(crate) fn root() -> &'static Arc<Account> {
     ROOT.call_once(|| {
         let room = heap::room();
@@ -105,7 +108,9 @@ pub(crate) fn make_room<T>(items: &mut Vec<T>, more: usize) -> Result<(), OutOfM
     items.try_reserve_exact(more).map_err(|_| OutOfMemory)
 }
 
-/// Returns a buffer of so many zeros. It is not charged.
+/// Returns a buffer of so many zeros.
+///
+/// It is not charged.
 ///
 /// # Errors
 /// When the heap has no block of that size.
@@ -116,8 +121,9 @@ pub(crate) fn buffer(length: usize) -> Result<Vec<u8>, OutOfMemory> {
     Ok(bytes)
 }
 
-/// Makes a coroutine whose future `make` makes, which keeps the charge that it is given. That is
-/// for the coroutine and so many bytes more.
+/// Makes a coroutine whose future `make` makes, which keeps the charge that it is given.
+///
+/// That is for the coroutine and so many bytes more.
 ///
 /// # Errors
 /// When there is no memory for it. What `make` has captured is dropped.

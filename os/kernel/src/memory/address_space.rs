@@ -8,8 +8,8 @@
 //! 0x3f_0000_0000             process page, system page, the scheduler's image, rings
 //! top                        trampoline and harts' pages, not for user mode
 //! ```
-//! A stack's last [`EAGER_STACK`] bytes are there from the beginning; the rest comes with the first
-//! touch. A stack of a thread that has not begun or has ended is not mapped: touching it is a
+//! A stack's last [`EAGER_STACK`] bytes are there from the beginning. The rest comes with the first
+//! touch. A stack of a thread that has not begun or has ended is not mapped, so touching it is a
 //! fault.
 use super::bulk;
 use super::frame::{self, Frame};
@@ -49,10 +49,12 @@ pub(crate) const USER_DATA: Flags = Flags::READ.union(Flags::WRITE).union(Flags:
 #[derive(Debug)]
 pub(crate) struct AddressSpace {
     table: PageTable,
-    /// What the program can't write to: its copies have the same frames.
+    /// The frames that the program can't write to, which its copies have too.
     read_only: Arc<Vec<Frame>>,
     heap: Range<usize>,
-    /// Up to where the heap's pages are mapped: behind its end only while the end moves.
+    /// Up to where the heap's pages are mapped.
+    ///
+    /// That is behind its end only while the end moves.
     heap_mapped: usize,
     /// The end of the heap is being moved, or the heap copied.
     heap_is_moving: bool,
@@ -63,7 +65,9 @@ pub(crate) struct AddressSpace {
     stale: AtomicU64,
 }
 
-/// The stack of the thread `tid`, guard page included; `None` beyond the last possible thread.
+/// Returns the stack of the thread `tid`, guard page included.
+///
+/// Returns `None` beyond the last possible thread.
 pub(crate) fn stack_of(tid: usize) -> Option<Range<usize>> {
     if tid == 0 {
         return Some(MAIN_STACK);
@@ -76,10 +80,13 @@ pub(crate) fn stack_of(tid: usize) -> Option<Range<usize>> {
 
 /// A stack of the process's own, of which not every page is mapped.
 enum Stack {
-    /// The main thread's, or one for user-level interrupts: it may grow as long as the process
-    /// exists.
+    /// The main thread's stack, or one for user-level interrupts.
+    ///
+    /// It may grow as long as the process exists.
     OfProcess,
-    /// That of a thread that has or had this last page: it may grow while that page is mapped.
+    /// The stack of a thread that has or had this last page.
+    ///
+    /// It may grow while that page is mapped.
     OfThread(usize),
 }
 
@@ -101,8 +108,9 @@ fn stack_at(address: usize) -> Option<Stack> {
 }
 
 impl AddressSpace {
-    /// An address space with nothing in it for user mode. `id` tells it from others in the
-    /// translation buffers.
+    /// Makes an address space with nothing in it for user mode.
+    ///
+    /// `id` tells it from others in the translation buffers.
     ///
     /// # Errors
     /// When no frame is free.
@@ -122,22 +130,25 @@ impl AddressSpace {
         })
     }
 
-    /// The value of the `satp` register for this address space.
+    /// Returns the value of the `satp` register for this address space.
     pub(crate) fn satp(&self) -> usize {
         self.satp
     }
 
-    /// Whether the hart has to forget the translations of this address space before it uses it.
+    /// Tests whether the hart has to forget the translations of this address space before it uses
+    /// it.
     pub(crate) fn take_stale(&self, hart: usize) -> bool {
         let bit = 1 << hart;
         self.stale.load(Ordering::Relaxed) & bit != 0
             && self.stale.fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 
+    /// Makes all harts forget translations that were taken away.
+    ///
     /// To be called after a translation was taken away, and before its frame is used for anything
     /// else. Harts that run the program now forget it at once, the others before they run it again.
-    /// A new translation needs nothing: a hart that remembers that there was none traps once and
-    /// then forgets (see [`crate::thread`]).
+    /// A new translation needs nothing, because a hart that remembers that there was none traps
+    /// once and then forgets (see [`crate::thread`]).
     fn changed(&self) {
         self.stale.store(u64::MAX, Ordering::Release);
         hart::forget_elsewhere(self.satp);
@@ -156,8 +167,9 @@ impl AddressSpace {
         Ok(address)
     }
 
-    /// Maps a fresh frame of zeros at `page` that the program can't write to, and returns the
-    /// frame's address. Copies of this address space will have the same frame.
+    /// Maps a fresh frame of zeros at `page` that the program can't write to.
+    ///
+    /// Returns the frame's address. Copies of this address space will have the same frame.
     ///
     /// # Errors
     /// When no frame is free.
@@ -180,7 +192,9 @@ impl AddressSpace {
         Ok(address)
     }
 
-    /// Maps memory that stays somebody else's. That one keeps it until this mapping is gone.
+    /// Maps memory that does not belong to this address space.
+    ///
+    /// Its owner keeps it until this mapping is gone.
     ///
     /// # Errors
     /// When no frame is left for a table.
@@ -193,14 +207,14 @@ impl AddressSpace {
         self.table.map(page, frame, flags)
     }
 
-    /// Whether anything is mapped at `address`.
+    /// Tests whether anything is mapped at `address`.
     pub(crate) fn is_mapped(&self, address: usize) -> bool {
         self.table.lookup(address).is_some()
     }
 
     /// Takes away every page in `range`.
     pub(crate) fn unmap(&mut self, range: Range<usize>) {
-        // As many as one call to the other harts is worth.
+        // As many pages as one call to the other harts is worth.
         let mut unmapped = heapless::Vec::<Unmapped, 64>::new();
         for page in range.step_by(PAGE_SIZE) {
             if unmapped.is_full() {
@@ -218,8 +232,9 @@ impl AddressSpace {
         // The frames are free from here on.
     }
 
-    /// The physical address of the page of `address`, if a program may use it so. Maps a page of a
-    /// stack that was not there yet.
+    /// Returns the physical address of the page of `address`, if a program may use it so.
+    ///
+    /// Maps a page of a stack that was not there yet.
     ///
     /// # Errors
     /// [`BadAddress`] if it may not.
@@ -255,8 +270,9 @@ impl AddressSpace {
     }
 
     /// Tests whether a page of a stack may be mapped at `address` by a touch.
+    ///
     /// [`map_stack`](Self::map_stack) maps the last page of a thread's stack when the thread
-    /// begins, and it stays mapped until the thread ends: so no page is mapped for a thread that
+    /// begins, and it stays mapped until the thread ends. So no page is mapped for a thread that
     /// does not exist.
     fn may_grow(&self, address: usize) -> bool {
         match stack_at(address) {
@@ -289,15 +305,16 @@ impl AddressSpace {
         }
     }
 
-    /// Says where the heap begins: empty, behind the program.
+    /// Sets where the heap begins: empty, behind the program.
     pub(crate) fn set_heap(&mut self, start: usize) {
         self.heap = page_up(start)..page_up(start);
         self.heap_mapped = self.heap.end;
     }
 
-    /// Begins to move the end of the heap by `bytes`, or to copy the heap. Returns the end and what
-    /// shall become of it; `None` while another move is under way. [`end_move`](Self::end_move)
-    /// comes after it.
+    /// Begins to move the end of the heap by `bytes`, or to copy the heap.
+    ///
+    /// Returns the end and what shall become of it, or `None` while another move is under way.
+    /// [`end_move`](Self::end_move) comes after it.
     ///
     /// # Errors
     /// When the heap would leave its place, or if there cannot be as many frames.
@@ -324,6 +341,7 @@ impl AddressSpace {
     }
 
     /// Maps or takes away a bounded number of the heap's pages, so that they reach to `end`.
+    ///
     /// Returns whether they do.
     ///
     /// # Errors
@@ -343,28 +361,34 @@ impl AddressSpace {
         Ok(self.heap_mapped == end)
     }
 
-    /// Whether nothing is mapped behind the heap's end, as it is unless a move was given up.
+    /// Tests whether nothing is mapped behind the heap's end.
+    ///
+    /// Nothing is unless a move was given up.
     pub(crate) fn heap_is_exact(&self) -> bool {
         self.heap_mapped == page_up(self.heap.end)
     }
 
-    /// The heap ends at `end` from now on. Another move may begin.
+    /// Makes the heap end at `end` from now on.
+    ///
+    /// Another move may begin.
     pub(crate) fn end_move(&mut self, end: usize) {
         self.heap.end = end;
         self.heap_is_moving = false;
     }
 
-    /// How many pages of memory belong to it.
+    /// Returns how many pages of memory belong to it.
     pub(crate) fn pages(&self) -> usize {
         self.pages
     }
 
-    /// Copies a bounded number of pages into `copy`, from the page `start` on, but for frames that
-    /// nothing writes to, which both have then. Borrowed pages are left out. Returns where to go
-    /// on; `None` when all is copied. The heap does not move meanwhile.
+    /// Copies a bounded number of pages into `copy`, from the page `start` on.
     ///
-    /// An emulator gains most from frames in common: it translates the code in them once, not once
-    /// for each process.
+    /// Frames that nothing writes to are not copied, and both have them then. Borrowed pages are
+    /// left out. Returns where to go on, or `None` when all is copied. The heap does not move
+    /// meanwhile.
+    ///
+    /// An emulator gains most from frames in common, because it translates the code in them once,
+    /// not once for each process.
     ///
     /// # Errors
     /// When no frame is left.
@@ -399,8 +423,9 @@ impl AddressSpace {
             })
     }
 
-    /// Releases a bounded part of its memory, which nothing uses any more. Returns whether there
-    /// may be more.
+    /// Releases a bounded part of its memory, which nothing uses any more.
+    ///
+    /// Returns whether there may be more.
     pub(crate) fn release_some(&mut self) -> bool {
         self.table.release_some() || {
             let frames = Arc::get_mut(&mut self.read_only);

@@ -1,8 +1,9 @@
 //! Moving and clearing memory in large pieces.
 //!
 //! The `memcpy` and `memset` that come with the compiler take five instructions for each word.
-//! Pages are what the kernel copies and clears most: these take little more than two. The accesses
-//! are volatile, or the compiler would turn the loops into calls of those two functions.
+//! Pages are what the kernel copies and clears most, and these functions take little more than two.
+//! The accesses are volatile, or the compiler would turn the loops into calls of those two
+//! functions.
 
 use alloc::vec::Vec;
 

@@ -1,8 +1,8 @@
-//! Physical memory in frames of 4 KiB. Allocation and release take constant time.
+//! Physical memory in frames of 4 KiB.
 //!
-//! Frames that were never used are taken from the front of the free ranges; frames that came back
-//! form a list that is threaded through the frames themselves, so that the allocator needs no
-//! memory of its own.
+//! Allocation and release take constant time. Frames that were never used are taken from the front
+//! of the free ranges. Frames that came back form a list that is threaded through the frames
+//! themselves, so that the allocator needs no memory of its own.
 use super::bulk;
 use super::{OutOfMemory, PAGE_SIZE, page_down, page_up};
 use crate::fault;
@@ -10,20 +10,23 @@ use crate::lock::Mutex;
 use core::mem::ManuallyDrop;
 use core::ops::Range;
 
-/// Ranges of memory that boot can hand over: what the kernel, the archive and the device tree leave
-/// of the machine's memory.
+/// Ranges of memory that boot can hand over.
+///
+/// They are what the kernel, the archive and the device tree leave of the machine's memory.
 const MAX_RANGES: usize = 8;
 
-/// How many frames stay out of the reach of programs' memory: what carries messages, the first
-/// frame of a pipe, still gets one when programs have taken all others. So a program that is told
-/// that there is no more memory can pass that on.
+/// How many frames stay out of the reach of programs' memory.
+///
+/// What carries messages, the first frame of a pipe, still gets one when programs have taken all
+/// others. So a program that gets the answer that there is no more memory can pass that on.
 pub(crate) const RESERVE: usize = 64;
 
 struct Allocator {
     /// Memory that was never used.
     fresh: [Range<usize>; MAX_RANGES],
-    /// First of the frames that came back, 0 when there is none. Each holds the address of the
-    /// next.
+    /// First of the frames that came back, 0 when there is none.
+    ///
+    /// Each holds the address of the next.
     returned: usize,
     free: usize,
     /// How many there are, free or not.
@@ -37,7 +40,9 @@ static FRAMES: Mutex<Allocator> = Mutex::new(Allocator {
     all: 0,
 });
 
-/// Hands a range of memory to the allocator. Incomplete pages at its ends stay unused.
+/// Hands a range of memory to the allocator.
+///
+/// Incomplete pages at its ends stay unused.
 ///
 /// # Safety
 /// The memory exists, nothing else uses it, and it is mapped at its own address.
@@ -60,12 +65,12 @@ pub(crate) unsafe fn add(range: Range<usize>) {
     *place = range;
 }
 
-/// How many frames are free.
+/// Returns how many frames are free.
 pub(crate) fn free() -> usize {
     FRAMES.lock().free
 }
 
-/// How many frames there are, free or not.
+/// Returns how many frames there are, free or not.
 pub(crate) fn all() -> usize {
     FRAMES.lock().all
 }
@@ -75,7 +80,7 @@ pub(crate) fn all() -> usize {
 pub(crate) struct Frame(usize);
 
 impl Frame {
-    /// A frame with arbitrary contents.
+    /// Takes a frame with arbitrary contents.
     ///
     /// # Errors
     /// When no frame is free but the [`RESERVE`].
@@ -83,7 +88,7 @@ impl Frame {
         Frame::take(RESERVE)
     }
 
-    /// A frame with arbitrary contents, from the [`RESERVE`] if no other is free.
+    /// Takes a frame with arbitrary contents, from the [`RESERVE`] if no other is free.
     ///
     /// # Errors
     /// When no frame is free.
@@ -91,7 +96,7 @@ impl Frame {
         Frame::take(0)
     }
 
-    /// A frame, unless no more than these are free.
+    /// Takes a frame, unless no more than these are free.
     fn take(kept: usize) -> Result<Frame, OutOfMemory> {
         if fault::fails_allocation() {
             return Err(OutOfMemory);
@@ -119,7 +124,7 @@ impl Frame {
         Ok(Frame(address))
     }
 
-    /// A frame full of zeros.
+    /// Takes a frame full of zeros.
     ///
     /// # Errors
     /// When no frame is free but the [`RESERVE`].
@@ -134,7 +139,7 @@ impl Frame {
         unsafe { &mut *(self.0 as *mut [[u64; 8]; PAGE_SIZE / 64]) }
     }
 
-    /// The frame's physical address, which is also its address in the kernel.
+    /// Returns the frame's physical address, which is also its address in the kernel.
     pub(crate) fn address(&self) -> usize {
         self.0
     }
@@ -152,14 +157,14 @@ impl Frame {
         Frame(address)
     }
 
-    /// The frame's contents.
+    /// Returns the frame's contents.
     pub(crate) fn bytes(&self) -> &[u8; PAGE_SIZE] {
         // SAFETY: the frame belongs to `self` and is mapped at its own address; any bytes are
         // valid.
         unsafe { &*(self.0 as *const [u8; PAGE_SIZE]) }
     }
 
-    /// The frame's contents, to change.
+    /// Returns the frame's contents, to change.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8; PAGE_SIZE] {
         // SAFETY: as in `bytes`, and `self` is borrowed exclusively.
         unsafe { &mut *(self.0 as *mut [u8; PAGE_SIZE]) }

@@ -1,9 +1,11 @@
-//! The kernel's heap: one range of memory, set aside at boot, so that the number of free frames
-//! says nothing but what programs use.
+//! The kernel's heap.
 //!
-//! A part of it is a reserve, from which small blocks come that find no place in the rest: so the
-//! kernel goes on where that is full, or in pieces that are too small. Large blocks never come from
-//! there: what asks for one takes a refusal as an error.
+//! It is one range of memory, set aside at boot, so that the number of free frames says nothing but
+//! what programs use.
+//!
+//! A part of it is a reserve, from which small blocks come that find no place in the rest. So the
+//! kernel goes on where the rest is full, or in pieces that are too small. Large blocks never come
+//! from the reserve. What asks for one takes a refusal as an error.
 use crate::fault;
 use crate::lock::RawLock;
 use core::alloc::{GlobalAlloc, Layout};
@@ -23,13 +25,16 @@ static HEAP: Heap = Heap {
     reserve_limit: AtomicUsize::new(0),
 };
 
-/// How much of the heap is set aside as the reserve at most, in bytes; an eighth of the heap, if
-/// that is less. Programs' objects are refused while half of it is in use, and each hart makes a
-/// few small blocks at most between asking and the end of the call: so what was promised to a
-/// program is there, in whatever pieces the rest of the heap lies.
+/// How much of the heap is set aside as the reserve at most, in bytes.
+///
+/// It is an eighth of the heap, if that is less. Programs' objects are refused while half of it is
+/// in use, and each hart makes a few small blocks at most between asking and the end of the call.
+/// So what was promised to a program is there, in whatever pieces the rest of the heap lies.
 const RESERVE: usize = 4 << 20;
 
-/// The largest block that may come from the reserve, in bytes. A larger request may be refused.
+/// The largest block that may come from the reserve, in bytes.
+///
+/// A larger request may be refused.
 const LARGEST_OF_RESERVE: usize = 64 << 10;
 
 struct Heap {
@@ -134,17 +139,19 @@ pub(crate) unsafe fn init(range: Range<usize>) {
     }
 }
 
-/// Tests whether so much of the reserve is left that programs' objects may be made. Two loads.
+/// Tests whether so much of the reserve is left that programs' objects may be made.
+///
+/// Takes two loads.
 pub(super) fn is_reserve_intact() -> bool {
     HEAP.reserve_used.load(Ordering::Relaxed) <= HEAP.reserve_limit.load(Ordering::Relaxed)
 }
 
-/// Bytes outside of the reserve that are not in use.
+/// Returns the bytes outside of the reserve that are not in use.
 pub(super) fn room() -> usize {
     HEAP.open.lock().counters().available_bytes
 }
 
-/// Bytes of the heap, and how many of them are in use.
+/// Returns the bytes of the heap, and how many of them are in use.
 pub(crate) fn used() -> (usize, usize) {
     [&HEAP.open, &HEAP.reserve]
         .into_iter()

@@ -1,5 +1,7 @@
-//! The kernel's own address space: physical memory and devices at their own addresses; on top, in
-//! every address space, the trampoline and the harts' pages.
+//! The kernel's own address space.
+//!
+//! Physical memory and devices lie at their own addresses. On top, in every address space, lie the
+//! trampoline and the harts' pages.
 use super::frame::Frame;
 use super::page_table::{Flags, PageTable};
 use super::stack;
@@ -10,17 +12,19 @@ use spin::Once;
 /// Where the trampoline is mapped in every address space: the last page.
 pub(crate) const TRAMPOLINE: usize = usize::MAX - PAGE_SIZE + 1;
 
-/// Where the page of the hart with this index is mapped in every address space.
+/// Returns where the page of the hart with this index is mapped in every address space.
 pub(crate) const fn hart_page(index: usize) -> usize {
     TRAMPOLINE - (index + 1) * PAGE_SIZE
 }
 
-/// Size of the stack of each hart but the first, in bytes. Below each lies a page that is not
-/// there.
+/// Size of the stack of each hart but the first, in bytes.
+///
+/// Below each lies a page that is not there.
 const STACK: usize = 64 << 10;
 
-/// The upper end of the stack of a hart other than the first, whose stack is part of the kernel's
-/// image.
+/// Returns the upper end of the stack of a hart other than the first.
+///
+/// The first hart's stack is part of the kernel's image.
 pub(crate) const fn hart_stack(index: usize) -> usize {
     hart_page(hart::MAX_HARTS) - (index - 1) * (STACK + PAGE_SIZE)
 }
@@ -35,18 +39,19 @@ unsafe extern "C" {
     static trampoline: u8;
 }
 
-/// Where the kernel's image ends, stack included.
+/// Returns where the kernel's image ends, stack included.
 pub(crate) fn image_end() -> usize {
     &raw const kernel_end as usize
 }
 
-/// The trampoline's physical address.
+/// Returns the trampoline's physical address.
 pub(crate) fn trampoline_address() -> usize {
     &raw const trampoline as usize
 }
 
-/// Builds the kernel's page table, with the scheduler's image in it. It is not used before [`satp`]
-/// is written.
+/// Builds the kernel's page table, with the scheduler's image in it.
+///
+/// It is not used before [`satp`] is written.
 ///
 /// # Errors
 /// When no frame is left for it.
@@ -81,7 +86,7 @@ pub(crate) fn init(machine: &Machine) -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-/// The value of the `satp` register for the kernel's address space.
+/// Returns the value of the `satp` register for the kernel's address space.
 ///
 /// # Panics
 /// Before [`init`].
@@ -89,7 +94,7 @@ pub(crate) fn satp() -> usize {
     8 << 60 | page_table().root() >> 12
 }
 
-/// The kernel's page table.
+/// Returns the kernel's page table.
 ///
 /// # Panics
 /// Before [`init`].

@@ -5,8 +5,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
-/// Items side by side, whose memory is charged to an account. It grows by doubling, and a growth
-/// that finds no memory is an error.
+/// Items side by side, whose memory is charged to an account.
+///
+/// It grows by doubling, and a growth that finds no memory is an error.
 #[derive(Debug)]
 pub(crate) struct List<T> {
     items: Vec<T>,
@@ -22,8 +23,9 @@ impl<T> List<T> {
         }
     }
 
-    /// Makes room for so many items more than there are, at the expense of this account, always the
-    /// same one.
+    /// Makes room for so many items more than there are.
+    ///
+    /// It is done at the expense of this account, always the same one.
     ///
     /// # Errors
     /// When there is no memory for them. The list is as it was.
@@ -43,8 +45,9 @@ impl<T> List<T> {
             .inspect_err(|OutOfMemory| self.charge.shrink(bytes))
     }
 
-    /// Adds an item at the end, at the expense of this account, always the same one. It comes back
-    /// if there is no memory for it.
+    /// Adds an item at the end, at the expense of this account, always the same one.
+    ///
+    /// The item comes back if there is no memory for it.
     pub(crate) fn push(&mut self, account: &Arc<Account>, item: T) -> Result<(), T> {
         if self.items.len() == self.items.capacity() && self.reserve(account, 1).is_err() {
             return Err(item);

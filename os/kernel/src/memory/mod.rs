@@ -2,7 +2,7 @@
 //! what it holds for programs.
 //!
 //! The kernel has an address space of its own, in which all physical memory is mapped at its own
-//! address: a frame's physical address is also the pointer by which the kernel reaches it.
+//! address. So a frame's physical address is also the pointer by which the kernel reaches it.
 pub(crate) mod account;
 pub(crate) mod address_space;
 pub(crate) mod bulk;

@@ -22,7 +22,7 @@ bitflags! {
         const USER = 1 << 4;
         /// In every address space.
         const GLOBAL = 1 << 5;
-        /// Set beforehand, so that hardware that does not set them by itself need not trap.
+        /// Set beforehand, so that hardware that does not set them need not trap.
         const ACCESSED_DIRTY = 1 << 6 | 1 << 7;
         /// Software: the frame belongs to this page table and is released with it.
         const OWNED = 1 << 8;
@@ -45,12 +45,12 @@ impl Entry {
         Entry(address >> 12 << 10 | (flags | Flags::VALID).bits())
     }
 
-    /// The physical address of the page or of the next table.
+    /// Returns the physical address of the page or of the next table.
     pub(crate) fn address(self) -> usize {
         self.0 >> 10 << 12 & ((1 << 56) - 1)
     }
 
-    /// The low bits.
+    /// Returns the low bits.
     pub(crate) fn flags(self) -> Flags {
         Flags::from_bits_truncate(self.0)
     }
@@ -66,32 +66,34 @@ impl Entry {
 
 type Table = [Entry; 512];
 
-/// A page table. The tables below the root and the frames marked [`Flags::OWNED`] in the lower half
-/// belong to it.
+/// A page table.
+///
+/// The tables below the root and the frames marked [`Flags::OWNED`] in the lower half belong to it.
 #[derive(Debug)]
 pub(crate) struct PageTable {
     root: Frame,
     /// The lowest table that was found last, and the addresses divided by 2 MiB that it is for.
+    ///
     /// Tables stay until the whole goes. A walk saved is two translations fewer that the hart has
     /// to find, right after a trap emptied its buffers.
     recent: Cell<(usize, *mut Table)>,
 }
 
-// SAFETY: the pointer is to a table that belongs to the page table, and is used by whoever holds
+// SAFETY: the pointer is to a table that belongs to the page table, and is used by the holder of
 // that.
 unsafe impl Send for PageTable {}
-// SAFETY: shared between harts only where nobody looks anything up (the kernel's) or under a lock.
+// SAFETY: shared between harts only where nothing is looked up (the kernel's) or under a lock.
 unsafe impl Sync for PageTable {}
 
 const fn index(address: usize, level: usize) -> usize {
     address >> (12 + 9 * level) & 511
 }
 
-/// The lower half of the address space belongs to user mode: half of the root's entries.
+/// Half of the root's entries, because the lower half of the address space belongs to user mode.
 const USER_ENTRIES: usize = 256;
 
 impl PageTable {
-    /// An empty table.
+    /// Makes an empty table.
     ///
     /// # Errors
     /// When no frame is free.
@@ -102,7 +104,7 @@ impl PageTable {
         })
     }
 
-    /// The physical address of the root.
+    /// Returns the physical address of the root.
     pub(crate) fn root(&self) -> usize {
         self.root.address()
     }
@@ -111,8 +113,9 @@ impl PageTable {
         address as *mut Table
     }
 
-    /// The entry of `address` at `level`, with the tables above it; `None` where a table is missing
-    /// or a large page lies.
+    /// Returns the entry of `address` at `level`, with the tables above it.
+    ///
+    /// Returns `None` where a table is missing or a large page lies.
     fn find(&self, address: usize, level: usize) -> Option<*mut Entry> {
         let region = address >> 21;
         if level == 0 && self.recent.get().0 == region {
@@ -151,7 +154,7 @@ impl PageTable {
         Ok(unsafe { &raw mut (*table)[index(address, level)] })
     }
 
-    /// The entry of the 4 KiB page of `address`, if one is mapped there.
+    /// Returns the entry of the 4 KiB page of `address`, if one is mapped there.
     pub(crate) fn lookup(&self, address: usize) -> Option<Entry> {
         // SAFETY: `find` returns places inside tables of this page table.
         let entry = unsafe { *self.find(address, 0)? };
@@ -224,8 +227,9 @@ impl PageTable {
         entry.is_valid().then_some(Unmapped(entry))
     }
 
-    /// Makes the root's last entry, under which the trampoline lies, the same as `other`'s. It does
-    /// not belong to `self`.
+    /// Makes the root's last entry, under which the trampoline lies, the same as `other`'s.
+    ///
+    /// It does not belong to `self`.
     pub(crate) fn share_top(&mut self, other: &PageTable) {
         self.share(other, usize::MAX);
     }
@@ -241,8 +245,9 @@ impl PageTable {
         Ok(())
     }
 
-    /// Makes the gigabyte at `start` the same as `other`'s: what is mapped there in one from now on
-    /// is there in both. Its tables stay for ever.
+    /// Makes the gigabyte at `start` the same as `other`'s.
+    ///
+    /// What is mapped there in one from now on is there in both. Its tables stay for ever.
     pub(crate) fn share(&mut self, other: &PageTable, start: usize) {
         let at = index(start, 2);
         // SAFETY: both roots are frames of their page tables; `self` is borrowed exclusively.
@@ -250,8 +255,10 @@ impl PageTable {
     }
 
     /// Calls `visit` for each 4 KiB page of user mode from `start` on with its address, until the
-    /// budget is used up: each page and each table takes one of it. Returns where to go on; `None`
-    /// behind the last page. The budget is 3 at least.
+    /// budget is used up.
+    ///
+    /// Each page and each table takes one of the budget, which is 3 at least. Returns where to go
+    /// on, or `None` behind the last page.
     ///
     /// # Errors
     /// The first error of `visit`.
@@ -298,7 +305,9 @@ impl PageTable {
     }
 
     /// Releases a bounded part of what user mode's half has: tables and the frames that belong to
-    /// them. Returns whether there may be more. Nothing is looked up in this page table any more.
+    /// them.
+    ///
+    /// Returns whether there may be more. Nothing is looked up in this page table any more.
     pub(crate) fn release_some(&mut self) -> bool {
         self.recent.set((usize::MAX, core::ptr::null_mut()));
         let mut left = TABLES_AT_ONCE;
@@ -342,7 +351,7 @@ enum Stop<E> {
 /// How many of the lowest tables [`PageTable::release_some`] releases, with up to 512 frames each.
 const TABLES_AT_ONCE: usize = 6;
 
-/// The index of the first valid entry from `from` on.
+/// Returns the index of the first valid entry from `from` on.
 fn next_valid(entries: &[Entry], from: usize) -> Option<usize> {
     let mut at = from;
     while let Some(entry) = entries.get(at) {
@@ -360,11 +369,14 @@ fn next_valid(entries: &[Entry], from: usize) -> Option<usize> {
     None
 }
 
-/// How many entries are looked at together: most tables are nearly empty.
+/// How many entries are checked together.
+///
+/// Most tables are nearly empty.
 const LINE: usize = 8;
 
-/// Calls `visit` for each valid entry with its index. Takes about two instructions for an entry
-/// that is empty.
+/// Calls `visit` for each valid entry with its index.
+///
+/// Takes about two instructions for an entry that is empty.
 ///
 /// # Errors
 /// The first error of `visit`.
@@ -404,13 +416,15 @@ fn for_each_table<E>(
     })
 }
 
-/// What was mapped at a page. Its frame, if it belonged to the page table, is released when this is
-/// dropped: when no hart remembers the translation any more.
+/// What was mapped at a page.
+///
+/// Its frame, if it belonged to the page table, is released when this is dropped. That is when no
+/// hart remembers the translation any more.
 #[must_use = "harts may still remember the translation"]
 pub(crate) struct Unmapped(Entry);
 
 impl Unmapped {
-    /// Whether its frame belonged to the page table.
+    /// Tests whether its frame belonged to the page table.
     pub(crate) fn is_owned(&self) -> bool {
         self.0.flags().contains(Flags::OWNED)
     }

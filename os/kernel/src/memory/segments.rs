@@ -10,8 +10,9 @@ const SEGMENT: usize = 512;
 /// How many segments there is first room for, beside the first one.
 const SEGMENTS: usize = 4;
 
-/// Items by number, whose memory is charged to an account. A growth that finds no memory is an
-/// error.
+/// Items by number, whose memory is charged to an account.
+///
+/// A growth that finds no memory is an error.
 ///
 /// The first [`SEGMENT`] items lie in one block, which grows by doubling. Each further block has
 /// room for as many, and never moves. So a growth copies at most half a segment, and one of up to
@@ -81,8 +82,9 @@ impl<T> Segments<T> {
         self.grow(account)
     }
 
-    /// Adds an item at the end, at the expense of this account, always the same one. It comes back
-    /// if there is no memory for it.
+    /// Adds an item at the end, at the expense of this account, always the same one.
+    ///
+    /// The item comes back if there is no memory for it.
     pub(crate) fn push(&mut self, account: &Arc<Account>, item: T) -> Result<(), T> {
         if self.reserve(account).is_err() {
             return Err(item);
@@ -105,7 +107,7 @@ impl<T> Segments<T> {
         self.first.pop()
     }
 
-    /// The segment where the next item goes, if there is room for it.
+    /// Returns the segment where the next item goes, if there is room for it.
     #[inline]
     fn place(&mut self) -> Option<&mut Vec<T>> {
         let last = match self.more.last_mut() {

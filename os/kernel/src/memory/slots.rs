@@ -5,8 +5,9 @@ use super::segments::Segments;
 use alloc::sync::Arc;
 use core::ops::{Index, IndexMut, Range};
 
-/// Values by numbers that are given out anew when they are free: that of the value that was removed
-/// last first.
+/// Values by numbers that are given out anew when they are free.
+///
+/// The number of the value that was removed last comes first.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
     places: Segments<Place<T>>,
@@ -53,7 +54,9 @@ impl<T> Slots<T> {
         self.places.reserve(account)
     }
 
-    /// Adds a value, at the expense of this account, always the same one. Returns its number.
+    /// Adds a value, at the expense of this account, always the same one.
+    ///
+    /// Returns its number.
     ///
     /// # Errors
     /// When there is no memory for it.
@@ -103,8 +106,9 @@ impl<T> Slots<T> {
         self.try_remove(number).expect("a value has the number")
     }
 
-    /// Drops up to so many places from the end of a table without values, so that its drop need not
-    /// visit all of them at once. False if none is left.
+    /// Drops up to so many places from the end of a table without values.
+    ///
+    /// So its drop need not visit all of them at once. Returns false if none is left.
     pub(crate) fn drop_places(&mut self, most: usize) -> bool {
         debug_assert!(self.length == 0, "a table with values");
         for _ in 0..most {
@@ -133,13 +137,16 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Returns the numbers that were ever given out: all are below this.
+    /// Returns the bound of the numbers that were ever given out.
+    ///
+    /// All are below it.
     pub(crate) fn bound(&self) -> usize {
         self.places.len()
     }
 
-    /// Returns the values with these numbers. Looks at each number: so the caller bounds the range,
-    /// by [`bound`](Self::bound) as well.
+    /// Returns the values with these numbers.
+    ///
+    /// Checks each number, so the caller bounds the range, by [`bound`](Self::bound) too.
     pub(crate) fn range(&self, numbers: Range<usize>) -> impl Iterator<Item = (usize, &T)> {
         numbers.filter_map(|number| self.get(number).map(|value| (number, value)))
     }

@@ -1,5 +1,6 @@
-//! Stacks of kernel threads: frames behind a guard page, in a part of the kernel's address space of
-//! their own.
+//! Stacks of kernel threads.
+//!
+//! They are frames behind a guard page, in a part of the kernel's address space of their own.
 //!
 //! ```text
 //! START + n·SLOT              the guard, where nothing is mapped: an overflow is a trap, which is reported
@@ -29,7 +30,9 @@ const _: () = assert!(MAX_STACKS * SLOT <= 1 << 30);
 
 /// The stacks that exist.
 struct Stacks {
-    /// Maps them. The kernel's page table has the same tables.
+    /// The page table that maps them.
+    ///
+    /// The kernel's page table has the same tables.
     table: PageTable,
     /// Slots that can be used again, and the first that was never used.
     returned: Vec<u16>,
@@ -52,7 +55,7 @@ pub(super) fn init(kernel: &mut PageTable) -> Result<(), OutOfMemory> {
     STACKS.call_once(|| {
         Mutex::new(Stacks {
             table,
-            // They never grow: what the kernel's heap holds then says nothing of how many stacks
+            // They never grow, so what the kernel's heap holds then says nothing of how many stacks
             // there were.
             returned: Vec::with_capacity(MAX_STACKS),
             fresh: 0,
@@ -63,7 +66,7 @@ pub(super) fn init(kernel: &mut PageTable) -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-/// How many stacks are in use.
+/// Returns how many stacks are in use.
 pub(crate) fn in_use() -> usize {
     STACKS.get().map_or(0, |stacks| stacks.lock().in_use)
 }
@@ -75,7 +78,7 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    /// A stack with arbitrary contents.
+    /// Makes a stack with arbitrary contents.
     ///
     /// # Errors
     /// When there are [`MAX_STACKS`], or no frame is free.
@@ -86,7 +89,7 @@ impl Stack {
         }
         let slot = stacks.take_slot();
         stacks.in_use += 1;
-        // From here on it goes back by itself, as far as it has got.
+        // From here on its drop gives back as much of it as there is.
         let stack = Stack { slot };
         let pages = stack.pages();
         for page in pages.step_by(PAGE_SIZE) {
@@ -110,7 +113,7 @@ impl Stack {
         start..start + SIZE
     }
 
-    /// Its upper end, from which it grows down.
+    /// Returns its upper end, from which it grows down.
     pub(crate) fn top(&self) -> usize {
         self.pages().end
     }
@@ -123,7 +126,7 @@ impl Drop for Stack {
         for page in self.pages().step_by(PAGE_SIZE) {
             stacks.table.unmap(page);
         }
-        // Nobody uses these addresses before `take_slot` has made all harts forget them: so the
+        // Nothing uses these addresses before `take_slot` has made all harts forget them. So the
         // frames are free already.
         stacks.stale.push(self.slot);
         stacks.in_use -= 1;
@@ -131,8 +134,9 @@ impl Drop for Stack {
 }
 
 impl Stacks {
-    /// A slot that no hart remembers anything of. There is one: fewer than [`MAX_STACKS`] are in
-    /// use.
+    /// Takes a slot that no hart remembers anything of.
+    ///
+    /// There is one, because fewer than [`MAX_STACKS`] are in use.
     fn take_slot(&mut self) -> u16 {
         if let Some(slot) = self.returned.pop() {
             return slot;

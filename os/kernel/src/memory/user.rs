@@ -5,7 +5,7 @@ use super::{PAGE_SIZE, page_down};
 use corank_abi::call::FAILED;
 use core::fmt;
 
-/// What someone wanted to do with an address.
+/// What an access wanted to do with an address.
 ///
 /// As large as a word, so that a result in which it tells the error is copied by words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,24 +19,26 @@ pub(crate) enum Access {
     Execute,
 }
 
-/// An address that does not allow what was wanted. It ends the process; in a system call only if it
-/// does not lack memory.
+/// An address that does not allow what was wanted.
+///
+/// It ends the process, in a system call only if it does not lack memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadAddress {
     /// The first byte that is not there.
     pub address: usize,
     /// What was wanted.
     pub access: Access,
-    /// It is the place of a page that a touch maps, and there is no memory for that page. A system
-    /// call fails by that.
+    /// It is the place of a page that a touch maps, and there is no memory for that page.
+    ///
+    /// A system call fails by that.
     pub lacks_memory: bool,
 }
 
 impl BadAddress {
-    /// What a system call returns that has met it.
+    /// Returns the result of a system call that has met it.
     ///
     /// # Errors
-    /// Itself, if it ends the process.
+    /// The address itself, if it ends the process.
     pub(crate) fn or_failed(self) -> Result<isize, BadAddress> {
         if self.lacks_memory {
             Ok(FAILED)
@@ -71,7 +73,8 @@ pub(crate) struct UserBuffer {
 }
 
 impl AddressSpace {
-    /// The bytes from `address` to the end of its page, at most `length`, as the kernel sees them.
+    /// Returns the bytes from `address` to the end of its page, at most `length`, as the kernel
+    /// sees them.
     fn run(
         &mut self,
         address: usize,
@@ -121,8 +124,9 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Copies `length` bytes of the program's memory from one address to another. Where the two
-    /// ranges overlap it is not said what is there afterwards.
+    /// Copies `length` bytes of the program's memory from one address to another.
+    ///
+    /// Where the two ranges overlap it is not said what is there afterwards.
     ///
     /// # Errors
     /// [`BadAddress`] where the memory is not there, or not writable at `to`; what lies in front of
@@ -160,7 +164,8 @@ impl AddressSpace {
         Ok(usize::from_le_bytes(bytes))
     }
 
-    /// Appends the bytes at `address` up to the first NUL to `text`; at most `limit` of them.
+    /// Appends the bytes at `address` up to the first NUL to `text`, at most `limit` of them.
+    ///
     /// Returns whether the NUL was found.
     ///
     /// # Errors

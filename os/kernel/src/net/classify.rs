@@ -1,6 +1,6 @@
 //! Which socket a frame is for.
 //!
-//! The checksums of TCP segments are looked at and filled in here, not in the stack: see
+//! The checksums of TCP segments are checked and filled in here, not in the stack. See
 //! [`corank_checksum`].
 use super::table::Key;
 use smoltcp::phy::Medium;
@@ -9,15 +9,16 @@ use smoltcp::wire::{
     UdpPacket,
 };
 
-/// What a frame is about. Nothing is believed of it but these numbers: the stack looks at all of it
-/// again.
+/// What a frame is about.
+///
+/// Only these numbers are taken from it. The stack checks all of it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     /// It belongs to a connection; `opens` if it may begin one.
     Tcp { key: Key, opens: bool },
     /// It goes to this UDP port.
     Udp(u16),
-    /// It tells where somebody is found.
+    /// It tells where a neighbour is found.
     Neighbour,
     /// A TCP segment that is not what was sent.
     Damaged,
@@ -25,7 +26,7 @@ pub(super) enum Frame {
     Other,
 }
 
-/// Looks at a frame.
+/// Finds out what a frame is about.
 pub(super) fn classify(medium: Medium, frame: &[u8]) -> Frame {
     let packet = match medium {
         Medium::Ip => Some(frame),
@@ -81,7 +82,9 @@ fn classify_packet(medium: Medium, packet: &[u8]) -> Option<Frame> {
     }
 }
 
-/// Fills in the checksum of the TCP segment in a frame that the stack has made, if there is one.
+/// Fills in the checksum of the TCP segment in a frame that the stack has made.
+///
+/// Does nothing if there is no segment in it.
 pub(super) fn complete(frame: &mut [u8]) {
     let mut frame = EthernetFrame::new_unchecked(frame);
     if frame.ethertype() != EthernetProtocol::Ipv4 {

@@ -13,8 +13,10 @@ const LIMIT: u64 = 2000;
 const RESETS: u64 = 100;
 
 /// Waits until the other sides have taken what was written and, of the connections that are closed,
-/// the end; at most [`LIMIT`]. Then resets the connections that have something left. For the end of
-/// the system, when no process is left.
+/// the end.
+///
+/// Waits at most [`LIMIT`]. Then resets the connections that have something left. Called for the
+/// end of the system, when no process is left.
 pub(crate) async fn shut_down() {
     if !leads(Way::Card) {
         return;
@@ -36,7 +38,8 @@ pub(crate) async fn shut_down() {
     wait_while_any(RESETS, |socket| socket.state.lock().marked).await;
 }
 
-/// Waits, at most so many milliseconds, while `is_so` of a socket whose frames leave the machine.
+/// Waits, at most so many milliseconds, while `is_so` holds for a socket whose frames leave the
+/// machine.
 async fn wait_while_any(limit: u64, is_so: impl Fn(&Endpoint) -> bool) {
     let until = clock::milliseconds() + limit;
     while is_any(&is_so).await && clock::milliseconds() < until {

@@ -24,7 +24,7 @@ pub(super) enum Link {
 }
 
 impl Link {
-    /// Whether a frame can be sent now.
+    /// Tests whether a frame can be sent now.
     pub(super) fn can_send(&self) -> bool {
         match self {
             Link::Card(card) => card.can_send(),
@@ -32,7 +32,7 @@ impl Link {
         }
     }
 
-    /// What its frames begin with.
+    /// Returns what its frames begin with.
     pub(super) fn medium(&self) -> Medium {
         match self {
             Link::Card(_) => Medium::Ethernet,
@@ -89,7 +89,7 @@ impl Device for Step<'_> {
         match self.link {
             Link::Card(_) => {
                 capabilities.max_transmission_unit = ETHERNET_FRAME;
-                // `classify` looks at it when a frame comes, `complete` fills it in.
+                // `classify` checks it when a frame comes, `complete` fills it in.
                 capabilities.checksum.tcp = Checksum::None;
             }
             Link::Loopback(_) => {

@@ -19,14 +19,17 @@ use corank_abi::net::{
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use core::task::Poll;
 
-/// The file of a listener. When it is dropped, connections that nobody has accepted are reset.
+/// The file of a listener.
+///
+/// When it is dropped, connections that were not accepted are reset.
 #[derive(Debug)]
 pub(crate) struct Listener {
     port: u16,
     /// How many connections may wait to be accepted.
     backlog: usize,
-    /// The level of the coroutine that waited on it last: that of connections that nobody has
-    /// accepted yet.
+    /// The level of the coroutine that waited on it last.
+    ///
+    /// Connections that are not accepted yet have this level.
     level: AtomicU8,
     wait_limit: AtomicU64,
     /// Bytes of each buffer of connections that come.
@@ -48,8 +51,9 @@ struct Queue {
     pending: usize,
 }
 
-/// Takes connections to a port, 0 for any that is free. This account pays for the listener and the
-/// connections.
+/// Takes connections to a port, 0 for any that is free.
+///
+/// This account pays for the listener and the connections.
 ///
 /// # Errors
 /// When another listener has the port, or there is no memory.
@@ -61,14 +65,16 @@ pub(crate) async fn listen(
     find_port(|| listen_at_once(account, port, backlog)).await
 }
 
-/// [`listen`] if a free port need not be looked for long; `None` if it must.
+/// Does what [`listen`] does if a free port need not be searched for long.
+///
+/// Returns `None` if it must.
 pub(crate) fn listen_at_once(
     account: &Arc<Account>,
     port: u16,
     backlog: usize,
 ) -> Result<Option<Arc<Listener>>, Failure> {
     let level = current_level();
-    // With its place in the table.
+    // With the listener's place in the table.
     let charge = account::charge(account, account::of::<Listener>() + 128);
     let charge = charge.map_err(|OutOfMemory| Failure(NO_SOCKETS))?;
     TABLE.lock().listen(port, |port| Listener {
@@ -90,23 +96,25 @@ impl Listener {
         self.level.load(Ordering::Relaxed)
     }
 
-    /// Pays for a connection that comes now.
+    /// Returns the account that pays for a connection that comes now.
     pub(super) fn account(&self) -> &Arc<Account> {
         &self.account
     }
 
-    /// Bytes of each buffer of a connection that comes now.
+    /// Returns the bytes of each buffer of a connection that comes now.
     pub(super) fn buffer(&self) -> usize {
         self.buffer.load(Ordering::Relaxed)
     }
 
-    /// Milliseconds that a handshake may take that begins now.
+    /// Returns the milliseconds that a handshake may take that begins now.
     pub(super) fn handshake_limit(&self) -> u32 {
         self.handshake_limit.load(Ordering::Relaxed)
     }
 
-    /// Counts a handshake that begins; false if too many connections wait already, or there is no
-    /// memory for one more in the queue. What that costs is part of the connection's charge.
+    /// Counts a handshake that begins.
+    ///
+    /// Returns false if too many connections wait already, or there is no memory for one more in
+    /// the queue. What that costs is part of the connection's charge.
     pub(super) fn begin(&self) -> bool {
         let mut queue = self.queue.lock();
         let places = queue.pending + 1;
@@ -116,12 +124,12 @@ impl Listener {
         has_room
     }
 
-    /// A handshake was broken off.
+    /// Counts a handshake that was broken off.
     pub(super) fn lose(&self) {
         self.queue.lock().pending -= 1;
     }
 
-    /// A handshake is done.
+    /// Adds a connection whose handshake is done.
     pub(super) fn offer(&self, connection: Arc<Connection>) {
         let mut queue = self.queue.lock();
         queue.pending -= 1;
@@ -129,8 +137,9 @@ impl Listener {
         self.acceptors.wake_all();
     }
 
-    /// Takes the oldest connection, for which `open` finds a place. Waits until there is one.
-    /// Dropped early, it has taken none.
+    /// Takes the oldest connection, for which `open` finds a place.
+    ///
+    /// Waits until there is one. Dropped early, it has taken none.
     ///
     /// # Errors
     /// What `open` says; the connection stays. When it has waited as long as it may.
@@ -155,7 +164,7 @@ impl Listener {
             .unwrap_or(Err(Failure(TIMED_OUT)))
     }
 
-    /// [`Listener::accept`] if that need not wait.
+    /// Does what [`Listener::accept`] does if that need not wait.
     pub(crate) fn accept_now(
         &self,
         mut open: impl FnMut(Arc<Connection>) -> Result<usize, Failure>,
@@ -203,7 +212,7 @@ impl Drop for Listener {
         TABLE.lock().remove_listener(self.port);
         let ready = core::mem::take(&mut self.queue.get_mut().ready);
         if !ready.is_empty() {
-            // There may be thousands: the service resets them, a few in each of its turns.
+            // There may be thousands, so the service resets them, a few in each of its turns.
             let charge = core::mem::replace(&mut self.charge, Charge::none());
             WORK.lock().abandon(Abandoned {
                 level: self.level(),

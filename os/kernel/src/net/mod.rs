@@ -2,13 +2,13 @@
 //! others.
 //!
 //! One coroutine, the [`service`], owns the interfaces: the network card's and the one that leads
-//! back to this machine. The stack is smoltcp. Who has a socket shares its buffers with the
-//! service: bytes that are there are read, and bytes for which there is room are written, without
-//! waiting and without another coroutine. Only what needs the interface is left to the service: a
-//! socket that has something to say is marked, and stands in a queue by its level.
+//! back to this machine. The stack is smoltcp. A program that has a socket shares its buffers with
+//! the service. Bytes that are there are read, and bytes for which there is room are written,
+//! without waiting and without another coroutine. Only what needs the interface is left to the
+//! service. A socket that has something to say is marked, and stands in a queue by its level.
 //!
 //! ```text
-//!   the card's interrupt ─▶ service ─▶ the socket that the frame is for ─▶ wakes who reads, writes or accepts
+//!   the card's interrupt ─▶ service ─▶ the socket that the frame is for ─▶ wakes the reader, writer or accepter
 //!   write, close, connect ─▶ marks the socket ─▶ service ─▶ frames, the most urgent socket's first
 //! ```
 //! - `service`: the coroutine; when it runs, and how urgently;
@@ -20,26 +20,26 @@
 //! - `tcp`, `listener`, `udp`: the three kinds of files;
 //! - `end`: what is left when the system ends.
 //!
-//! # Nobody searches
+//! # No search
 //! smoltcp asks each socket of a set in turn whether a frame is for it, or whether it has something
-//! to send. Here each socket is a set of its own: the table finds the one that a frame is for, the
+//! to send. Here each socket is a set of its own. The table finds the one that a frame is for, the
 //! queue the one that is to send, and the timers the one whose time has come. So the cost of a
 //! frame does not grow with the number of connections.
 //!
 //! # Urgency
 //! A socket is as urgent as the coroutine that last waited on it. The service sends for the most
-//! urgent socket first and runs at its level meanwhile; frames that have come are looked at first
-//! of all, because nobody knows before whom they are for. Only so much is done in one go
+//! urgent socket first and runs at its level meanwhile. Frames that have come are inspected first
+//! of all, because it is not known before which socket they are for. Only so much is done in one go
 //! ([`service::BURST`]) before the executor picks again. With each go one socket has its turn that
-//! need not be that urgent, level after level: no socket waits for ever.
+//! need not be that urgent, level after level, so no socket waits for ever.
 //!
 //! # Memory
 //! There are at most [`table::MOST`] sockets, each with two buffers of [`socket::BUFFER`] bytes, or
-//! as many as its listener was told, in the kernel's heap. When there are so many, or the heap is
-//! nearly full, opening one fails, and who knocks at a listener is not answered and tries again;
-//! connections that only wait for old frames to die out (TIME-WAIT) give their place up first. A
-//! connection that no program has open any more is ended for good [`tcp::ORPHAN_LIMIT`] after it
-//! was closed, or as long as it was told.
+//! as many as its listener was given, in the kernel's heap. When there are so many, or the heap is
+//! nearly full, opening one fails. A peer that asks a listener for a connection then is not
+//! answered and tries again. Connections that only wait for old frames to die out (TIME-WAIT) give
+//! their place up first. A connection that no program has open any more is ended for good
+//! [`tcp::ORPHAN_LIMIT`] after it was closed, or after the time that was set for it.
 mod classify;
 mod end;
 mod link;
@@ -68,7 +68,9 @@ pub(crate) use listener::{Listener, listen, listen_at_once};
 pub(crate) use tcp::{Connection, connect};
 pub(crate) use udp::{Datagrams, connect as connect_datagrams};
 
-/// An open socket. A clone is the same one; it is closed when the last clone is dropped.
+/// An open socket.
+///
+/// A clone is the same one, and it is closed when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub(crate) enum Socket {
     /// Takes connections.
@@ -80,8 +82,9 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Reads what has come, at most up to the buffer's length; waits until something has. 0 bytes
-    /// are the end.
+    /// Reads what has come, at most up to the buffer's length.
+    ///
+    /// Waits until something has. 0 bytes are the end.
     ///
     /// # Errors
     /// As [`crate::file::File::read`].
@@ -98,7 +101,9 @@ impl Socket {
         }
     }
 
-    /// Writes the buffer; waits until there is room for all of it.
+    /// Writes the buffer.
+    ///
+    /// Waits until there is room for all of it.
     ///
     /// # Errors
     /// As [`crate::file::File::write`].
@@ -115,7 +120,7 @@ impl Socket {
         }
     }
 
-    /// [`Socket::read`] if that need not wait.
+    /// Does what [`Socket::read`] does if that need not wait.
     pub(crate) fn read_at_once(
         &self,
         process: &Process,
@@ -128,7 +133,7 @@ impl Socket {
         }
     }
 
-    /// [`Socket::write`] if that need not wait.
+    /// Does what [`Socket::write`] does if that need not wait.
     pub(crate) fn write_at_once(
         &self,
         process: &Process,
@@ -155,7 +160,7 @@ impl Socket {
         .ok_or(Failure(INVALID))
     }
 
-    /// What is known of it.
+    /// Returns what is known of it.
     pub(crate) fn status(&self) -> SocketStatus {
         match self {
             Socket::Listener(listener) => listener.status(),

@@ -1,7 +1,7 @@
 //! The coroutine that owns the interfaces.
 //!
-//! It is woken by the card's interrupt, by whoever marks a socket, and by the first of the sockets'
-//! timers. There is nothing that it looks at again and again.
+//! It is woken by the card's interrupt, by what marks a socket, and by the first of the sockets'
+//! timers. It polls nothing.
 use super::classify::{Frame, classify};
 use super::link::{Link, Step};
 use super::listener::Listener;
@@ -32,16 +32,18 @@ use smoltcp::socket::tcp::State as Phase;
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr};
 
-/// Frames that are looked at, and sockets that are served, before the executor picks again: fewer
-/// if something more urgent is ready.
+/// Frames that are taken in, and sockets that are served, before the executor picks again.
+///
+/// There are fewer if something more urgent is ready.
 pub(super) const BURST: usize = 16;
 
-/// Sockets' timers are due at whole multiples of so many microseconds, so that those of one moment
-/// wake the service once: what TCP waits for is ten times as long and more.
+/// Sockets' timers are due at whole multiples of so many microseconds.
+///
+/// So those of one moment wake the service once. What TCP waits for is ten times as long and more.
 const TIMER_GRAIN: u64 = 1000;
 
-/// Our address in QEMU's user network, how many bits of it are the network's, and who knows the way
-/// to everyone else.
+/// Our address in QEMU's user network, how many bits of it are the network's, and the router to all
+/// other networks.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 const NETWORK_BITS: u8 = 24;
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
@@ -50,7 +52,7 @@ static RECEIVED: AtomicU64 = AtomicU64::new(0);
 static SENT: AtomicU64 = AtomicU64::new(0);
 static POLLS: AtomicU64 = AtomicU64::new(0);
 
-/// Why the service looks at a socket.
+/// Why the service turns to a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     /// A frame has come for it.
@@ -71,12 +73,12 @@ pub(crate) fn init() {
     WORK.lock().service = Some(service.remote());
 }
 
-/// Whether frames can be sent this way.
+/// Tests whether frames can be sent this way.
 pub(super) fn leads(way: Way) -> bool {
     way == Way::Loopback || card::get().is_some()
 }
 
-/// What is known of the network.
+/// Returns what is known of the network.
 pub(crate) async fn status() -> NetworkStatus {
     let (mut sockets, mut orphans, mut fading) = (0, 0, 0);
     let mut next = Some(Cursor::default());
@@ -113,7 +115,7 @@ async fn serve(mut stack: Stack) {
         POLLS.fetch_add(1, Ordering::Relaxed);
         stack.work();
         if stack.has_more(context) {
-            // Whoever is more urgent goes first.
+            // A more urgent coroutine goes first.
             context.waker().wake_by_ref();
         }
         Poll::<()>::Pending
@@ -130,20 +132,25 @@ struct Port {
 struct Stack {
     /// By [`Way`].
     ports: [Option<Port>; 2],
-    /// Sockets by the microsecond in which they are looked at again.
+    /// Sockets by the microsecond in which they are checked again.
     timers: BTreeMap<(u64, u64), Arc<Endpoint>>,
     /// Sockets that have something to send when the card has room.
     stalled: VecDeque<Arc<Endpoint>>,
-    /// An address has come for which some sockets may wait: all sockets get a turn, from this one
-    /// on.
+    /// The place from which on all sockets get a turn.
+    ///
+    /// An address has come for which some of them may wait.
     resumed: Option<Cursor>,
-    /// Another one has come meanwhile.
+    /// Another address has come meanwhile.
     resumes_again: bool,
-    /// Until the first timer.
+    /// The sleep until the first timer.
     sleep: Option<(u64, Sleep)>,
-    /// Listeners that were told of a connection: dropped when no socket is locked.
+    /// Listeners that were notified of a connection.
+    ///
+    /// They are dropped when no socket is locked.
     used: Vec<Arc<Listener>>,
-    /// Parked reads that have ended: settled when no socket is locked.
+    /// Parked reads that have ended.
+    ///
+    /// They are settled when no socket is locked.
     served: Vec<Unparked>,
 }
 
@@ -169,7 +176,9 @@ impl Port {
         Port { interface, link }
     }
 
-    /// Gives a frame to the stack; `sockets` has the one that it is for, or none.
+    /// Gives a frame to the stack.
+    ///
+    /// `sockets` has the one that it is for, or none.
     fn take_in(&mut self, now: u64, frame: &[u8], sockets: &mut SocketSet<'static>) {
         let mut sent = 0;
         let mut step = Step {
@@ -194,7 +203,9 @@ impl Port {
         SENT.fetch_add(sent, Ordering::Relaxed);
     }
 
-    /// The microsecond in which the stack wants to look at a socket again; one that is past: now.
+    /// Returns the microsecond in which the stack wants to check a socket again.
+    ///
+    /// One that is past means now.
     fn due(&mut self, now: u64, sockets: &SocketSet<'static>) -> Option<u64> {
         let due = self.interface.poll_at(instant(now), sockets)?;
         Some(due.total_micros().max(0) as u64)
@@ -231,9 +242,10 @@ impl Stack {
         }
     }
 
-    /// Does what there is to do, within bounds. Frames and sockets take turns, so that neither
-    /// keeps the other waiting for ever. Of the sockets those have their turn that are as urgent as
-    /// the service is, and at the end one more.
+    /// Does what there is to do, within bounds.
+    ///
+    /// Frames and sockets take turns, so that neither keeps the other waiting for ever. The sockets
+    /// that are as urgent as the service is have their turn, and at the end one more.
     fn work(&mut self) {
         let now = clock::microseconds();
         self.take_due(now);
@@ -306,7 +318,9 @@ impl Stack {
         }
     }
 
-    /// Whether there is more to do now. If not, whoever has something to do wakes the service.
+    /// Tests whether there is more to do now.
+    ///
+    /// If not, what has something for the service to do wakes it.
     fn has_more(&mut self, context: &mut Context<'_>) -> bool {
         let has_marked = WORK.lock().settle(context.waker());
         let has_packets = self
@@ -314,7 +328,7 @@ impl Stack {
             .iter()
             .flatten()
             .any(|port| matches!(&port.link, Link::Loopback(queue) if !queue.is_empty()));
-        // After that: an interrupt from now on finds whom to wake.
+        // After that, because an interrupt from now on finds what to wake.
         let has_frames = card::get().is_some_and(card::Card::listen);
         if has_frames {
             super::interrupt();
@@ -324,7 +338,7 @@ impl Stack {
         has_marked || has_packets || has_frames || is_due || has_stalled || self.resumed.is_some()
     }
 
-    /// Waits for the first timer; whether its time has come.
+    /// Waits for the first timer, and returns whether its time has come.
     fn sleep_until_due(&mut self, context: &mut Context<'_>) -> bool {
         let Some(&(first, _)) = self.timers.keys().next() else {
             self.sleep = None;
@@ -359,8 +373,10 @@ impl Stack {
         }
     }
 
-    /// Sees to it that a socket's timer is there when its time comes. Nearly every frame puts that
-    /// time off, so a timer that is too early stays, and is set again when it is due.
+    /// Makes sure that a socket's timer is there when its time comes.
+    ///
+    /// Nearly every frame puts that time off, so a timer that is too early stays, and is set again
+    /// when it is due.
     fn set_timer(&mut self, socket: &Arc<Endpoint>, state: &mut State) {
         let Some(due) = state.due else { return };
         if state.timer.is_some_and(|timer| timer <= due) {
@@ -412,7 +428,7 @@ impl Stack {
             Frame::Udp(local) => TABLE.lock().datagrams(local),
             Frame::Neighbour => {
                 port.take_in(now, frame, &mut SocketSet::new(Vec::new()));
-                // Some may have waited for this.
+                // Some sockets may have waited for this.
                 if self.resumed.is_some() {
                     self.resumes_again = true;
                 } else {
@@ -431,13 +447,14 @@ impl Stack {
                 port.take_in(now, frame, &mut state.sockets);
                 self.settle(now, &socket, &mut state, before, Cause::Frame);
             }
-            // Nobody's: the stack answers it.
+            // It belongs to no socket, so the stack answers it.
             _ => port.take_in(now, frame, &mut SocketSet::new(Vec::new())),
         }
     }
 
-    /// Sends a frame of a socket that has something to send. If it has more, its next turn comes
-    /// behind those of its level.
+    /// Sends a frame of a socket that has something to send.
+    ///
+    /// If it has more, its next turn comes behind those of its level.
     fn serve(&mut self, now: u64, socket: &Arc<Endpoint>) {
         let mut state = socket.state.lock();
         state.marked = false;
@@ -465,8 +482,9 @@ impl Stack {
         self.settle(now, socket, &mut state, before, Cause::Time);
     }
 
-    /// Something has happened to a socket: tells those who wait for it, and sees to it that it is
-    /// looked at again.
+    /// Handles what has happened to a socket.
+    ///
+    /// Wakes what waits for it, and makes sure that the socket is checked again.
     fn settle(
         &mut self,
         now: u64,
@@ -517,10 +535,12 @@ impl Stack {
     }
 }
 
-/// There is no room for another connection.
+/// The error that there is no room for another connection.
 struct NoRoom;
 
-/// The socket of a connection; a new one if the frame begins one and somebody listens.
+/// Returns the socket of a connection.
+///
+/// It is a new one if the frame begins one and a listener has the port.
 fn connection(way: Way, key: Key, opens: bool) -> Result<Option<Arc<Endpoint>>, NoRoom> {
     let (known, listener) = {
         let table = TABLE.lock();
@@ -534,7 +554,7 @@ fn connection(way: Way, key: Key, opens: bool) -> Result<Option<Arc<Endpoint>>, 
         if !tcp::is_fading(&known) {
             return Ok(Some(known));
         }
-        // The old connection is over: this is a new one between the same ports.
+        // The old connection is over, and this is a new one between the same ports.
         tcp::end_fading(&known);
         known.forget();
     }
@@ -550,7 +570,7 @@ fn connection(way: Way, key: Key, opens: bool) -> Result<Option<Arc<Endpoint>>, 
     Ok(Some(socket))
 }
 
-/// The phase of a connection; anything for another socket.
+/// Returns the phase of a connection, and any phase for another socket.
 fn phase(socket: &Endpoint, state: &mut State) -> Phase {
     match socket.kind {
         Kind::Tcp { .. } => state.tcp().state(),

@@ -22,8 +22,9 @@ use core::task::Poll;
 use smoltcp::iface::{SocketHandle, SocketSet, SocketStorage};
 use smoltcp::socket::{AnySocket, tcp, udp};
 
-/// Bytes that a socket keeps of what has come, and as many of what is to be sent, if nothing else
-/// was asked for.
+/// Bytes that a socket keeps of what has come, and as many of what is to be sent.
+///
+/// Another size may be asked for.
 pub(super) const BUFFER: usize = 8 << 10;
 
 /// The interface that a socket's frames go through.
@@ -36,7 +37,7 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// The way to an address.
+    /// Returns the way to an address.
     pub(super) fn to(address: Ipv4Addr) -> Way {
         if address.is_loopback() {
             Way::Loopback
@@ -49,7 +50,9 @@ impl Way {
 /// What kind of socket it is, and what its frames are known by.
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// One end of a connection; with whom it was made for, if that side did not begin it.
+    /// One end of a connection.
+    ///
+    /// The listener is the one that it was made for, if this side did not begin it.
     Tcp {
         key: Key,
         listener: Option<Weak<Listener>>,
@@ -60,7 +63,7 @@ pub(super) enum Kind {
 
 /// A socket.
 pub(super) struct Endpoint {
-    /// Tells it from all others.
+    /// The number that tells it from all others.
     pub id: u64,
     pub way: Way,
     pub kind: Kind,
@@ -78,7 +81,7 @@ pub(super) struct Endpoint {
 /// queues.
 const COST: usize = account::of::<Endpoint>() + account::of::<SocketStorage<'_>>() + 1024;
 
-/// A charge to this account for a socket with so many bytes of buffers.
+/// Charges this account for a socket with so many bytes of buffers.
 ///
 /// # Errors
 /// When there is no memory for them.
@@ -86,8 +89,10 @@ pub(super) fn charge(account: &Arc<Account>, buffers: usize) -> Result<Charge, O
     account::charge(account, COST + buffers)
 }
 
-/// What its lock guards. Whoever holds it may take the locks of a listener, the table and the work,
-/// in this order.
+/// What its lock guards.
+///
+/// The thread that holds the lock may take those of a listener, the table and the work, in this
+/// order.
 pub(super) struct State {
     /// The socket of the stack, alone.
     pub sockets: SocketSet<'static>,
@@ -96,9 +101,9 @@ pub(super) struct State {
     pub marked: bool,
     /// A read that waits without a coroutine.
     pub parked: Slot,
-    /// When the service is to look at it again, in microseconds.
+    /// When the service is to check it again, in microseconds.
     pub due: Option<u64>,
-    /// When the service's timer for it goes off: then or before.
+    /// When the service's timer for it goes off, which is then or before.
     pub timer: Option<u64>,
     /// Why nothing comes and goes any more: a number of [`corank_abi::error`].
     pub failure: Option<isize>,
@@ -108,7 +113,7 @@ pub(super) struct State {
     pub pending: bool,
     /// No program has it open.
     pub orphan: bool,
-    /// Its number among the connections that only wait for old frames, while it is one.
+    /// Its number among the connections that only wait for old frames, while it is one of them.
     pub fading: Option<u64>,
     /// When it is given up, in microseconds.
     pub deadline: Option<u64>,
@@ -122,8 +127,9 @@ pub(super) struct State {
     pub closes_by_reset: bool,
     /// [`corank_abi::net::LOW_WATER`]
     pub low_water: usize,
-    /// How many bytes those who wait among the readers ask for at least: what is too little for all
-    /// of them wakes none.
+    /// How many bytes the waiting readers ask for at least.
+    ///
+    /// What is too little for all of them wakes none.
     pub awaited: usize,
 }
 
@@ -169,28 +175,30 @@ impl Endpoint {
         })
     }
 
-    /// The level at which the service sends for it.
+    /// Returns the level at which the service sends for it.
     pub(super) fn level(&self) -> u8 {
         self.level.load(Ordering::Relaxed)
     }
 
-    /// The coroutine that calls this is about to wait on it.
+    /// Takes on the level of the calling coroutine, which is about to wait on it.
     pub(super) fn follow(&self) {
         self.set_level(current_level());
     }
 
-    /// Somebody of this level waits on it.
+    /// Takes on the level of a coroutine that waits on it.
     pub(super) fn set_level(&self, level: u8) {
         self.level.store(level, Ordering::Relaxed);
     }
 
-    /// Frames of its connection are not its own any more. The table is not locked.
+    /// Removes its connection from the table, so that frames of that are not its own any more.
+    ///
+    /// The caller has not locked the table.
     pub(super) fn forget(self: &Arc<Endpoint>) {
         let Kind::Tcp { key, .. } = &self.kind else {
             return;
         };
         let mut table = TABLE.lock();
-        // Its place may be another's by now.
+        // Its place may belong to another socket by now.
         let is_own = |known: &Arc<Endpoint>| Arc::ptr_eq(known, self);
         if table.connection(key).as_ref().is_some_and(is_own) {
             table.remove_connection(key);
@@ -198,6 +206,7 @@ impl Endpoint {
     }
 
     /// Reads as soon as `attempt` finds something, or until the socket's time limit for calls.
+    ///
     /// Dropped early, it has read nothing.
     pub(super) async fn read_with(
         &self,
@@ -221,7 +230,9 @@ impl Endpoint {
             .unwrap_or(Ok(Err(Failure(TIMED_OUT))))
     }
 
-    /// Leaves it to the service. Its lock is held.
+    /// Leaves it to the service.
+    ///
+    /// The caller holds its lock.
     pub(super) fn mark(self: &Arc<Endpoint>, state: &mut State) {
         if !core::mem::replace(&mut state.marked, true) {
             WORK.lock().push(self.level(), self.clone());
@@ -239,7 +250,7 @@ impl fmt::Debug for Endpoint {
 }
 
 impl State {
-    /// The TCP socket.
+    /// Returns the TCP socket.
     ///
     /// # Panics
     /// If it is another one.
@@ -247,7 +258,7 @@ impl State {
         self.sockets.get_mut(self.handle)
     }
 
-    /// The UDP socket.
+    /// Returns the UDP socket.
     ///
     /// # Panics
     /// If it is another one.
@@ -256,8 +267,9 @@ impl State {
     }
 }
 
-/// Waits for `call`, but no longer than so many milliseconds, if that is not 0; `None` if that was
-/// not enough.
+/// Waits for `call`, but no longer than so many milliseconds, if that is not 0.
+///
+/// Returns `None` if that was not enough.
 pub(super) async fn within<T>(milliseconds: u64, call: impl Future<Output = T>) -> Option<T> {
     let deadline = match milliseconds {
         0 => u64::MAX,

@@ -13,11 +13,12 @@ use core::net::Ipv4Addr;
 /// How many connections and UDP sockets there can be.
 pub(super) const MOST: usize = 4096;
 
-/// Ports that are given to those who don't ask for one.
+/// Ports that are given to sockets that do not ask for one.
 const FREE_PORTS: core::ops::RangeInclusive<u16> = 49152..=65535;
 
-/// How many ports one piece of a search for a free one visits: [`SEARCHES`] pieces visit each port
-/// once.
+/// How many ports one piece of a search for a free one visits.
+///
+/// [`SEARCHES`] pieces visit each port once.
 const PORTS: usize = 64;
 
 /// How many pieces a search for a free port has at most.
@@ -49,7 +50,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// As one number: the table compares several for each frame.
+    /// Returns the key as one number, because the table compares several for each frame.
     fn bits(self) -> u64 {
         let address = u64::from(self.remote.to_bits());
         address << 32 | u64::from(self.remote_port) << 16 | u64::from(self.local_port)
@@ -59,7 +60,9 @@ impl Key {
 /// How many sockets are visited in one piece of work.
 pub(super) const SOME: usize = 16;
 
-/// A place among all sockets: the first key that has not been visited.
+/// A place among all sockets.
+///
+/// It is the first key that has not been visited.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Cursor {
     Connections(u64),
@@ -78,8 +81,9 @@ pub(super) struct Table {
     connections: BTreeMap<u64, Arc<Endpoint>>,
     datagrams: BTreeMap<u16, Arc<Endpoint>>,
     listeners: BTreeMap<u16, Weak<Listener>>,
-    /// Connections that only wait for old frames to die out, by the order in which that began. What
-    /// an entry costs is part of the socket's charge.
+    /// Connections that only wait for old frames to die out, by the order in which that began.
+    ///
+    /// What an entry costs is part of the socket's charge.
     fading: BTreeMap<u64, Arc<Endpoint>>,
     /// The number of the next entry in `fading`.
     next_fading: u64,
@@ -96,18 +100,19 @@ pub(super) static TABLE: Mutex<Table> = Mutex::new(Table {
 });
 
 impl Table {
-    /// How many sockets there are, listeners not counted.
+    /// Returns how many sockets there are, listeners not counted.
     pub(super) fn length(&self) -> usize {
         self.connections.len() + self.datagrams.len()
     }
 
-    /// Whether there is room for another socket.
+    /// Tests whether there is room for another socket.
     pub(super) fn has_room(&self) -> bool {
         self.length() < MOST
     }
 
-    /// Adds a connection that only waits for old frames from now on. Returns the number under which
-    /// it is removed.
+    /// Adds a connection that only waits for old frames from now on.
+    ///
+    /// Returns the number under which it is removed.
     pub(super) fn add_fading(&mut self, socket: Arc<Endpoint>) -> u64 {
         let number = self.next_fading;
         self.next_fading += 1;
@@ -126,8 +131,9 @@ impl Table {
         Some(socket.clone())
     }
 
-    /// Some sockets from a place on, and where to go on; `None` behind the last. A socket that is
-    /// there all the time comes once.
+    /// Returns some sockets from a place on, and where to go on.
+    ///
+    /// The place is `None` behind the last. A socket that is there all the time comes once.
     pub(super) fn some_from(
         &self,
         from: Cursor,
@@ -151,22 +157,22 @@ impl Table {
         (some, None)
     }
 
-    /// The socket of a connection.
+    /// Returns the socket of a connection.
     pub(super) fn connection(&self, key: &Key) -> Option<Arc<Endpoint>> {
         self.connections.get(&key.bits()).cloned()
     }
 
-    /// The UDP socket at a port.
+    /// Returns the UDP socket at a port.
     pub(super) fn datagrams(&self, port: u16) -> Option<Arc<Endpoint>> {
         self.datagrams.get(&port).cloned()
     }
 
-    /// Who listens at a port.
+    /// Returns the listener at a port.
     pub(super) fn listener(&self, port: u16) -> Option<Arc<Listener>> {
         self.listeners.get(&port)?.upgrade()
     }
 
-    /// Enters a connection; there must be none with its key.
+    /// Enters a connection, with a key that no other connection has.
     pub(super) fn add_connection(&mut self, key: Key, socket: Arc<Endpoint>) {
         self.connections.insert(key.bits(), socket);
     }
@@ -226,8 +232,9 @@ impl Table {
         self.datagrams.remove(&port)
     }
 
-    /// Enters a listener that `make` makes for its port; a port of 0 is any that is free. Returns
-    /// `None` if the next [`PORTS`] ports are taken.
+    /// Enters a listener that `make` makes for its port.
+    ///
+    /// A port of 0 is any that is free. Returns `None` if the next [`PORTS`] ports are taken.
     ///
     /// # Errors
     /// If another one has the port.
@@ -255,8 +262,9 @@ impl Table {
         self.listeners.remove(&port);
     }
 
-    /// Returns the first of the next [`PORTS`] ports that is free. The next search begins behind
-    /// it.
+    /// Returns the first of the next [`PORTS`] ports that is free.
+    ///
+    /// The next search begins behind it.
     fn free_port(&mut self, is_free: impl Fn(&Table, u16) -> bool) -> Option<u16> {
         for _ in 0..PORTS {
             let port = self.next_port;

@@ -27,25 +27,31 @@ use smoltcp::socket::tcp::State as Phase;
 use smoltcp::time::Duration;
 use smoltcp::wire::IpEndpoint;
 
-/// Milliseconds that the other side may leave what was sent without an answer, if nothing else was
-/// asked for.
+/// Milliseconds that the other side may leave what was sent without an answer.
+///
+/// Another limit may be asked for.
 pub(super) const ANSWER_LIMIT: u32 = 60_000;
-/// Milliseconds that a handshake may take, if nothing else was asked for.
+/// Milliseconds that a handshake may take, if no other limit was asked for.
 pub(super) const HANDSHAKE_LIMIT: u32 = 20_000;
-/// Milliseconds that a connection may go on that no program has open any more, if nothing else was
-/// asked for.
+/// Milliseconds that a connection may go on that no program has open any more.
+///
+/// Another limit may be asked for.
 pub(super) const ORPHAN_LIMIT: u32 = 60_000;
 
+/// The longest segment on an Ethernet.
+///
 /// With room for fewer bytes than this, and than half the buffer, the other side may wait for more
-/// (RFC 9293, 3.8.6.2.1): the longest segment on an Ethernet.
+/// (RFC 9293, 3.8.6.2.1).
 const SEGMENT: usize = 1460;
 
-/// The file of a connection. When it is dropped, the connection is closed: in order, or with a
-/// reset if something that came was not read, so that the other side does not believe that it was.
+/// The file of a connection.
+///
+/// When it is dropped, the connection is closed in order, or with a reset if something that came
+/// was not read. So the other side does not believe that it was.
 #[derive(Debug)]
 pub(crate) struct Connection(Arc<Endpoint>);
 
-/// A socket with two buffers of so many bytes, and the charge for it.
+/// Makes a socket with two buffers of so many bytes, and the charge for it.
 fn new_socket(
     account: &Arc<Account>,
     buffer: usize,
@@ -53,26 +59,27 @@ fn new_socket(
     let charge = socket::charge(account, 2 * buffer)?;
     let buffer = || account::buffer(buffer).map(tcp::SocketBuffer::new);
     let mut socket = tcp::Socket::new(buffer()?, buffer()?);
-    // Programs write whole messages: nothing is gained by waiting for more.
+    // Programs write whole messages, so nothing is gained by waiting for more.
     socket.set_nagle_enabled(false);
     Ok((socket, charge))
 }
 
-/// So many milliseconds, as a program asks for them.
+/// Converts so many milliseconds, as a program asks for them.
 pub(super) fn limit(milliseconds: usize) -> u32 {
     u32::try_from(milliseconds).unwrap_or(u32::MAX)
 }
 
-/// When so many milliseconds will have passed, in microseconds.
+/// Returns when so many milliseconds will have passed, in microseconds.
 fn after(limit: u32) -> u64 {
     clock::microseconds() + 1000 * u64::from(limit)
 }
 
-/// Makes a connection from here, which this account pays for. The other side has `milliseconds` to
-/// answer; 0: [`HANDSHAKE_LIMIT`].
+/// Makes a connection from here, which this account pays for.
+///
+/// The other side has `milliseconds` to answer; 0 means [`HANDSHAKE_LIMIT`].
 ///
 /// # Errors
-/// When there is no way to the address, nobody listens there or answers, or there are too many
+/// When there is no way to the address, there is no listener or no answer, or there are too many
 /// sockets.
 pub(crate) async fn connect(
     account: &Arc<Account>,
@@ -131,8 +138,9 @@ pub(crate) async fn connect(
     Ok(connection)
 }
 
-/// A connection begins at a listener: returns the socket that answers, which the listener's account
-/// pays for.
+/// Begins a connection at a listener.
+///
+/// Returns the socket that answers, which the listener's account pays for.
 ///
 /// # Errors
 /// When there is no memory for it.
@@ -156,8 +164,9 @@ pub(super) fn answer(
     Ok(socket)
 }
 
-/// The service is about to look at the socket: begins its connection if that is due, and tells the
-/// stack how long the other side may be silent.
+/// Prepares a socket that the service is about to serve.
+///
+/// Begins its connection if that is due, and tells the stack how long the other side may be silent.
 pub(super) fn prepare(key: &Key, state: &mut State, context: &mut Context) {
     if core::mem::take(&mut state.opening) {
         let remote = IpEndpoint::new(key.remote.into(), key.remote_port);
@@ -176,10 +185,11 @@ pub(super) fn prepare(key: &Key, state: &mut State, context: &mut Context) {
     tcp.set_timeout(is_due.then(|| Duration::from_millis(limit)));
 }
 
-/// Something has happened to the socket that was in the phase `before`. Returns whether it is over,
-/// and has nothing more to say. A listener that is told goes into `used`, to be dropped without the
-/// socket's lock: its own destructor takes that. A parked read that ends by this goes into
-/// `served`.
+/// Handles what has happened to the socket that was in the phase `before`.
+///
+/// Returns whether it is over, and has nothing more to say. A listener that is notified goes into
+/// `used`, to be dropped without the socket's lock, because its own destructor takes that. A parked
+/// read that ends by this goes into `served`.
 pub(super) fn settle(
     socket: &Arc<Endpoint>,
     listener: Option<&Weak<Listener>>,
@@ -223,7 +233,7 @@ pub(super) fn settle(
         }
     }
     if state.orphan && state.tcp().can_recv() {
-        // Nobody will read it, and the other side must not believe that somebody has.
+        // It will never be read, and the other side must not believe that it was.
         state.tcp().abort();
     }
     note_fading(socket, state);
@@ -240,15 +250,17 @@ pub(super) fn settle(
     tcp.state() == Phase::Closed && tcp.remote_endpoint().is_none() && !state.opening
 }
 
-/// Whether nobody has the socket open, and it only waits for old frames to die out (TIME-WAIT).
+/// Tests whether no program has the socket open, and it only waits for old frames to die out
+/// (TIME-WAIT).
 pub(super) fn is_fading(socket: &Endpoint) -> bool {
     let mut state = socket.state.lock();
     let is_tcp = matches!(socket.kind, Kind::Tcp { .. });
     is_tcp && state.orphan && state.tcp().state() == Phase::TimeWait
 }
 
-/// Enters the connection among those that only wait for old frames, or removes it from them, as its
-/// state says. To be called after each change of that.
+/// Enters the connection among those that only wait for old frames, or removes it from them.
+///
+/// Its state decides. To be called after each change of that.
 fn note_fading(socket: &Arc<Endpoint>, state: &mut State) {
     let fades = state.orphan && state.tcp().state() == Phase::TimeWait;
     match state.fading {
@@ -262,9 +274,9 @@ fn note_fading(socket: &Arc<Endpoint>, state: &mut State) {
     }
 }
 
-/// Sees to it that there is room for another socket with two buffers of so many bytes at the
-/// expense of this account, if something gives way: the connection that has waited for old frames
-/// longest.
+/// Makes room for another socket with two buffers of so many bytes, at the expense of this account.
+///
+/// Does so if something gives way: the connection that has waited for old frames longest.
 pub(super) fn make_room(account: &Arc<Account>, buffer: usize) {
     let oldest = {
         let table = TABLE.lock();
@@ -291,7 +303,7 @@ pub(super) fn end_fading(socket: &Arc<Endpoint>) {
     socket.mark(&mut state);
 }
 
-/// Whether a read that asks for so many bytes need not wait.
+/// Tests whether a read that asks for so many bytes need not wait.
 fn is_readable(state: &mut State, wanted: usize) -> bool {
     let enough = wanted.min(state.low_water);
     let has_failed = state.failure.is_some();
@@ -302,8 +314,8 @@ fn is_readable(state: &mut State, wanted: usize) -> bool {
     if tcp.recv_queue() >= enough || has_failed {
         return true;
     }
-    // Fewer bytes than that are read only if no more will come: the other side has ended its
-    // direction, or waits for room.
+    // Fewer bytes than that are read only if no more will come, because the other side has ended
+    // its direction, or waits for room.
     let may_send = matches!(
         tcp.state(),
         Phase::Established | Phase::FinWait1 | Phase::FinWait2
@@ -312,7 +324,7 @@ fn is_readable(state: &mut State, wanted: usize) -> bool {
     !may_send || room < SEGMENT.min(tcp.recv_capacity() / 2)
 }
 
-/// There is something for the parked read, if there is one.
+/// Serves the parked read, if there is one and there is something for it.
 fn unpark(socket: &Arc<Endpoint>, state: &mut State, served: &mut Vec<Unparked>) {
     let Some(mut parked) = state.parked.take() else {
         return;
@@ -324,7 +336,9 @@ fn unpark(socket: &Arc<Endpoint>, state: &mut State, served: &mut Vec<Unparked>)
     }
 }
 
-/// Reads what there is; `None` if that is not enough yet.
+/// Reads what there is.
+///
+/// Returns `None` if that is not enough yet.
 fn try_read(
     socket: &Arc<Endpoint>,
     state: &mut State,
@@ -369,7 +383,9 @@ fn try_read(
 }
 
 impl Connection {
-    /// As [`Socket::read`](super::Socket::read). Dropped early, it has read nothing.
+    /// Reads as [`Socket::read`](super::Socket::read).
+    ///
+    /// Dropped early, it has read nothing.
     pub(crate) async fn read(
         &self,
         process: &Process,
@@ -387,7 +403,7 @@ impl Connection {
             .await
     }
 
-    /// As [`Socket::read_at_once`](super::Socket::read_at_once).
+    /// Reads as [`Socket::read_at_once`](super::Socket::read_at_once).
     pub(crate) fn read_now(
         &self,
         process: &Process,
@@ -396,8 +412,9 @@ impl Connection {
         try_read(&self.0, &mut self.0.state.lock(), process, buffer)
     }
 
-    /// Parks a read. It comes back if it need not wait, may not wait for ever, or if others wait
-    /// already.
+    /// Parks a read.
+    ///
+    /// It comes back if it need not wait, may not wait for ever, or if others wait already.
     pub(crate) fn park(&self, parked: Parked) -> Option<Parked> {
         let mut state = self.0.state.lock();
         let wanted = parked.buffer.length;
@@ -410,7 +427,9 @@ impl Connection {
         None
     }
 
-    /// Where a read is parked, for whoever cancels it or sets its level: the socket's follows.
+    /// Gives access to where a read is parked, to cancel it or to set its level.
+    ///
+    /// The socket's level follows.
     pub(crate) fn with_slot<T>(&self, use_it: impl FnOnce(&mut Slot) -> T) -> T {
         let mut state = self.0.state.lock();
         let result = use_it(&mut state.parked);
@@ -420,8 +439,9 @@ impl Connection {
         result
     }
 
-    /// As [`Socket::write`](super::Socket::write). Dropped early, it leaves the buffer as far
-    /// advanced as bytes have been taken.
+    /// Writes as [`Socket::write`](super::Socket::write).
+    ///
+    /// Dropped early, it leaves the buffer as far advanced as bytes have been taken.
     pub(super) async fn write(
         &self,
         process: &Process,
@@ -452,7 +472,7 @@ impl Connection {
         })
     }
 
-    /// As [`Socket::write_at_once`](super::Socket::write_at_once).
+    /// Writes as [`Socket::write_at_once`](super::Socket::write_at_once).
     pub(super) fn write_now(
         &self,
         process: &Process,
@@ -471,7 +491,9 @@ impl Connection {
         Some(put.map(|()| Ok(wanted)))
     }
 
-    /// Moves as much as there is room for from the program to the socket. Advances the buffer.
+    /// Moves as much as there is room for from the program to the socket.
+    ///
+    /// Advances the buffer.
     fn put(
         &self,
         state: &mut State,
@@ -516,7 +538,7 @@ impl Connection {
         Ok(())
     }
 
-    /// From now on closing ends it with a reset.
+    /// Makes closing end it with a reset from now on.
     pub(super) fn close_by_reset(&self) {
         self.0.state.lock().closes_by_reset = true;
     }

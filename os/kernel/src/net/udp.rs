@@ -32,7 +32,9 @@ pub(crate) struct Datagrams {
     remote_port: u16,
 }
 
-/// A socket between a port here, which must not be 0, and one there, which this account pays for.
+/// Makes a socket between a port here, which must not be 0, and one there.
+///
+/// This account pays for it.
 ///
 /// # Errors
 /// When another socket has the port, there are too many, or no way to the address.
@@ -72,7 +74,7 @@ pub(crate) fn connect(
     Ok(Arc::new(datagrams))
 }
 
-/// A frame has come for the socket, or its time has come.
+/// Wakes readers and writers when a frame has come for the socket, or its time has come.
 pub(super) fn settle(socket: &Endpoint, state: &mut State) {
     if state.udp().can_recv() {
         socket.readers.wake_all();
@@ -83,8 +85,9 @@ pub(super) fn settle(socket: &Endpoint, state: &mut State) {
 }
 
 impl Datagrams {
-    /// As [`Socket::read`](super::Socket::read): one datagram; what does not fit into the buffer is
-    /// lost.
+    /// Reads one datagram, as [`Socket::read`](super::Socket::read).
+    ///
+    /// What does not fit into the buffer is lost.
     pub(super) async fn read(
         &self,
         process: &Process,
@@ -96,7 +99,7 @@ impl Datagrams {
             .await
     }
 
-    /// As [`Socket::read_at_once`](super::Socket::read_at_once).
+    /// Reads as [`Socket::read_at_once`](super::Socket::read_at_once).
     pub(super) fn read_now(
         &self,
         process: &Process,
@@ -127,7 +130,7 @@ impl Datagrams {
         }
     }
 
-    /// As [`Socket::write`](super::Socket::write): one datagram.
+    /// Writes one datagram, as [`Socket::write`](super::Socket::write).
     pub(super) async fn write(
         &self,
         process: &Process,
@@ -156,7 +159,7 @@ impl Datagrams {
         Ok(written)
     }
 
-    /// As [`Socket::write_at_once`](super::Socket::write_at_once).
+    /// Writes as [`Socket::write_at_once`](super::Socket::write_at_once).
     pub(super) fn write_now(&self, process: &Process, buffer: UserBuffer) -> Option<Transferred> {
         self.try_write(&mut self.socket.state.lock(), process, buffer)
     }
@@ -212,7 +215,8 @@ impl Datagrams {
 
 impl Drop for Datagrams {
     fn drop(&mut self) {
-        // What was written is still sent: the service has its share of the socket until then.
+        // What was written is still sent, because the service has its share of the socket until
+        // then.
         let removed = TABLE.lock().remove_datagrams(self.port);
         drop(removed);
         let mut state = self.socket.state.lock();

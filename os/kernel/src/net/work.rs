@@ -15,7 +15,9 @@ const LEVELS: usize = 64;
 const KEPT: usize = 16;
 const LEAST_URGENT: u8 = LEVELS as u8 - 1;
 
-/// Connections of a listener that is gone, which nothing has accepted: to be reset.
+/// Connections of a listener that is gone, which nothing has accepted.
+///
+/// They are to be reset.
 #[derive(Debug)]
 pub(super) struct Abandoned {
     /// The listener's level.
@@ -33,7 +35,7 @@ pub(super) struct Work {
     abandoned: VecDeque<Abandoned>,
     /// The levels that have any, a bit each.
     levels: u64,
-    /// Where the next reserved turn begins to look.
+    /// Where the next reserved turn begins its search.
     cursor: u8,
     /// The service.
     pub(super) service: Option<Remote>,
@@ -53,12 +55,12 @@ pub(super) static WORK: Mutex<Work> = Mutex::new(Work {
     idle: None,
 });
 
-/// Whether the service has something to send, and waits for its turn.
+/// Tests whether the service has something to send, and waits for its turn.
 pub(crate) fn has_something_to_send() -> bool {
     WORK.lock().is_waiting()
 }
 
-/// Frames have come, or some have been sent.
+/// Wakes the service, because frames have come, or some have been sent.
 pub(crate) fn interrupt() {
     let mut work = WORK.lock();
     work.rise_to(Priority::MOST_URGENT.level());
@@ -66,7 +68,7 @@ pub(crate) fn interrupt() {
 }
 
 impl Work {
-    /// Puts a socket behind those of its level, and sees to it that the service comes.
+    /// Puts a socket behind those of its level, and makes sure that the service runs.
     pub(super) fn push(&mut self, level: u8, socket: Arc<Endpoint>) {
         self.marked[usize::from(level)].push_back(socket);
         self.levels |= 1 << level;
@@ -82,8 +84,9 @@ impl Work {
         self.wake();
     }
 
-    /// Takes one of the connections whose listeners are gone. It is dropped when nothing is locked,
-    /// by which it is reset.
+    /// Takes one of the connections whose listeners are gone.
+    ///
+    /// The caller drops it when nothing is locked, and that resets it.
     pub(super) fn pop_abandoned(&mut self) -> Option<Arc<Connection>> {
         let first = self.abandoned.front_mut()?;
         let connection = first.connections.pop_front();
@@ -97,16 +100,18 @@ impl Work {
         connection
     }
 
-    /// The most urgent socket, if it is as urgent as the service is now. For others the service
-    /// gives way to whatever is more urgent than they are.
+    /// Takes the most urgent socket, if it is as urgent as the service is now.
+    ///
+    /// For others the service gives way to whatever is more urgent than they are.
     pub(super) fn pop_urgent(&mut self) -> Option<Arc<Endpoint>> {
         let level = self.most_urgent().filter(|level| *level <= self.level)?;
         self.pop(level)
     }
 
-    /// A socket of the next level in turn that has one. So what was written is sent some time,
-    /// whatever the more urgent ones do: each turn of the service brings the first of a level
-    /// forward that waits behind at most 63 others.
+    /// Takes a socket of the next level in turn that has one.
+    ///
+    /// So what was written is sent some time, whatever the more urgent ones do. Each turn of the
+    /// service brings the first of a level forward that waits behind at most 63 others.
     pub(super) fn pop_reserved(&mut self) -> Option<Arc<Endpoint>> {
         let behind = self.levels & (u64::MAX << self.cursor);
         let levels = if behind == 0 { self.levels } else { behind };
@@ -118,7 +123,7 @@ impl Work {
         self.pop(level)
     }
 
-    /// Whether a socket waits for its turn.
+    /// Tests whether a socket waits for its turn.
     pub(super) fn is_waiting(&self) -> bool {
         self.levels != 0
     }
@@ -142,8 +147,10 @@ impl Work {
         marked.into_iter().chain(abandoned).min()
     }
 
-    /// The service is about to wait, or to give way: from now on it is as urgent as the most urgent
-    /// socket in the queue. Whether there is one.
+    /// Makes the service as urgent as the most urgent socket in the queue, and returns whether
+    /// there is one.
+    ///
+    /// The service is about to wait, or to give way.
     pub(super) fn settle(&mut self, waker: &Waker) -> bool {
         let level = self.most_urgent();
         self.set_level(level.unwrap_or(LEAST_URGENT));

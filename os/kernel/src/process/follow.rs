@@ -30,7 +30,9 @@ pub(super) struct Moving {
     level: u8,
 }
 
-/// What the mover has to do. Its lock is taken under that of a process, never the other way round.
+/// What the mover has to do.
+///
+/// Its lock is taken under that of a process, never the other way round.
 struct Mover {
     /// Levels and numbers of the processes whose threads move, the most urgent one first.
     processes: BTreeSet<(u8, usize)>,

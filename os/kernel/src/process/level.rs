@@ -6,7 +6,9 @@ use corank_abi::page::DEFAULT_LEVEL;
 use corank_abi::rights::MACHINE;
 use core::sync::atomic::Ordering;
 
-/// Returns the priority of a level. A level that does not exist counts as the least urgent.
+/// Returns the priority of a level.
+///
+/// A level that does not exist counts as the least urgent.
 pub(crate) fn priority(level: u8) -> Priority {
     Priority::new(level).unwrap_or(Priority::LEAST_URGENT)
 }
@@ -55,8 +57,9 @@ impl Worker {
         }
     }
 
-    /// Reads the worker's bitmap, and moves its threads if its most urgent level has changed. A
-    /// worker whose coroutines all wait keeps the level that it had.
+    /// Reads the worker's bitmap, and moves its threads if its most urgent level has changed.
+    ///
+    /// A worker whose coroutines all wait keeps the level that it had.
     pub(crate) fn follow_level(&self, process: &Process) {
         if self
             .wanted_level(process)
@@ -121,7 +124,9 @@ impl Process {
         }
     }
 
-    /// Sets how they do from now on. Returns how they did before.
+    /// Sets how the process's harts respond from now on.
+    ///
+    /// Returns how they did before.
     pub(crate) fn set_global(&self, global: Global) -> Global {
         let before = self.global();
         self.is_strict

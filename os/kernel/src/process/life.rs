@@ -171,7 +171,9 @@ impl Process {
         }
     }
 
-    /// Adds what a program finds beside its own segments. Returns where its main thread begins.
+    /// Adds what a program finds beside its own segments.
+    ///
+    /// Returns where its main thread begins.
     async fn prepare(
         &self,
         space: &mut AddressSpace,
@@ -208,7 +210,9 @@ impl Process {
         Ok(context)
     }
 
-    /// Runs another program in this process. Only its main thread may, when it is the only one.
+    /// Runs another program in this process.
+    ///
+    /// Only its main thread may, when it is the only one.
     ///
     /// # Errors
     /// See [`LoadError`]; the process then goes on as it was.
@@ -424,10 +428,11 @@ impl Process {
         }
     }
 
-    /// Marks the process as ending; false if it is ending already.
+    /// Marks the process as ending.
     ///
-    /// From then on it starts no thread, child or call. This is the first half of
-    /// [`end`](Self::end). It does nothing else, and so may be called under the lock of the table.
+    /// Returns false if it is ending already. From then on it starts no thread, child or call. This
+    /// is the first half of [`end`](Self::end). It does nothing else, and so may be called under
+    /// the lock of the table.
     pub(super) fn begin_end(&self, code: i32) -> bool {
         let mut state = self.state.lock();
         if state.ending.is_some() {
@@ -564,7 +569,9 @@ impl Process {
         }
     }
 
-    /// Closes all files. What the disk's service has to do for it is done when this returns.
+    /// Closes all files.
+    ///
+    /// What the disk's service has to do for it is done when this returns.
     async fn close_files(&self) {
         let mut files = core::mem::take(&mut self.state.lock().files);
         let mut pace = Pace::default();

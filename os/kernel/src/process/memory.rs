@@ -1,8 +1,8 @@
 //! Work on a process's memory whose size the program chooses, in bounded pieces.
 //!
 //! The memory's lock is held for one piece at a time. What one call has begun another one cannot
-//! disturb: the end of the heap is moved by one call at a time. What is mapped always reaches to a
-//! place that the address space knows.
+//! disturb, because the end of the heap is moved by one call at a time. What is mapped always
+//! reaches to a place that the address space records.
 use super::Process;
 use crate::memory::OutOfMemory;
 use crate::memory::address_space::AddressSpace;
@@ -14,7 +14,9 @@ use core::task::Poll;
 /// The number of bytes up to which a move of the heap's end is made at once.
 const SMALL: usize = pace::PAGES * corank_abi::page::PAGE_SIZE;
 
-/// The right to move the end of the heap. When it is dropped, the heap ends at `end`.
+/// The right to move the end of the heap.
+///
+/// When it is dropped, the heap ends at `end`.
 struct Move<'a> {
     process: &'a Process,
     /// Where the heap ended, and where it shall end.
@@ -32,6 +34,7 @@ impl Drop for Move<'_> {
 
 impl Process {
     /// Moves the end of the heap by `bytes`, if that is little and no other move is under way.
+    ///
     /// Returns where the end was.
     ///
     /// # Errors
@@ -65,7 +68,9 @@ impl Process {
         )
     }
 
-    /// Moves the end of the heap by `bytes`. Returns where it was. Whole pages are mapped.
+    /// Moves the end of the heap by `bytes`.
+    ///
+    /// Returns where it was. Whole pages are mapped.
     ///
     /// # Errors
     /// When the heap would leave its place or no frame is left; it then stays as it was.

@@ -194,7 +194,9 @@ impl MemberSearch {
         }
     }
 
-    /// Visits some processes. Returns whether there is a member, once that is known.
+    /// Visits some processes.
+    ///
+    /// Returns whether there is a member, once that is known.
     pub(crate) fn step(&mut self) -> Option<bool> {
         let Some(first) = self.next else {
             return Some(false);
@@ -236,7 +238,9 @@ impl GroupEnd {
         }
     }
 
-    /// Ends some of the processes whose groups are meant. False once all of them have been visited.
+    /// Ends some of the processes whose groups are meant.
+    ///
+    /// Returns false once all of them have been visited.
     pub(crate) fn step(&mut self, are_meant: impl Fn(Group) -> bool) -> bool {
         let Some(first) = self.next else {
             return false;
@@ -259,9 +263,10 @@ impl GroupEnd {
     }
 }
 
-/// Ends all processes of the groups that are meant; false if there is none.
+/// Ends all processes of the groups that are meant.
 ///
-/// The caller comes last, if it is one of them: it may go as soon as it ends.
+/// Returns false if there is none. The caller comes last, if it is one of them, because it may go
+/// as soon as it ends.
 pub(crate) async fn end_groups(
     caller: &Process,
     are_meant: impl Fn(Group) -> bool,
@@ -330,7 +335,9 @@ impl Process {
         }
     }
 
-    /// Sets how its threads wait from now on. Returns how they waited before.
+    /// Sets how its threads wait from now on.
+    ///
+    /// Returns how they waited before.
     pub(crate) fn set_wait_mode(&self, mode: WaitMode) -> WaitMode {
         let before = self
             .waits_by_yielding
@@ -442,7 +449,9 @@ impl Process {
         self.state.lock().close(descriptor)
     }
 
-    /// Adds a semaphore of this kind and returns its number. `None` when there is no memory for it.
+    /// Adds a semaphore of this kind and returns its number.
+    ///
+    /// Returns `None` when there is no memory for it.
     pub(crate) fn add_semaphore(&self, kind: Kind, permits: usize) -> Option<usize> {
         let charge = self.reserve(account::of::<Semaphore>()).ok()?;
         let semaphore = Arc::new(Semaphore::new(permits, charge));
@@ -520,7 +529,9 @@ impl Process {
         self.children.wake_all();
     }
 
-    /// Checks whether a thread has ended. If it still runs, `running` is called before it can end.
+    /// Checks whether a thread has ended.
+    ///
+    /// If it still runs, `running` is called before it can end.
     pub(crate) fn wait_thread(&self, tid: usize, running: impl FnOnce()) -> Waited {
         let mut state = self.state.lock();
         match state.threads.get(tid) {
@@ -559,7 +570,9 @@ impl State {
         Ok(descriptor)
     }
 
-    /// Returns the lowest descriptor that is free. Checks 64 of them at once.
+    /// Returns the lowest descriptor that is free.
+    ///
+    /// Checks 64 of them at once.
     fn lowest_free(&self) -> usize {
         let from = self.first_free_file / 64;
         let words = self.taken_files.iter().enumerate().skip(from);

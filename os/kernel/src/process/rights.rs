@@ -1,11 +1,11 @@
 //! What a process may do to other processes and to the machine.
 //!
-//! Authority follows the tree of processes. A process may act on itself and on its descendants; a
+//! Authority follows the tree of processes. A process may act on itself and on its descendants. A
 //! process whose parent has ended descends from the first process alone. Beyond that there are
 //! [rights](corank_abi::rights), which children inherit and which are given up for good. The first
 //! process begins with all of them.
 //!
-//! A group belongs to one process, which may end it: its members are that process's descendants, or
+//! A group belongs to one process, which may end it. Its members are that process's descendants, or
 //! were when they joined. No process is a member of a group that belongs to it.
 use super::Process;
 use crate::pace::checkpoint;

@@ -80,9 +80,9 @@ pub(super) fn some_from(
     None
 }
 
-/// Adds a process, unless `refused` returns true. Returns whether it was added.
+/// Adds a process, unless `refused` returns true.
 ///
-/// Nothing [visits](some_from) processes in between.
+/// Returns whether it was added. Nothing [visits](some_from) processes in between.
 pub(super) fn insert_unless(process: &Arc<Process>, refused: impl FnOnce() -> bool) -> bool {
     let mut table = TABLE.lock();
     if refused() {

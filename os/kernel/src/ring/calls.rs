@@ -13,9 +13,9 @@
 //!                                   finish, or cancel
 //! ```
 //! A call is cancelled by its own coroutine, between two polls of what serves it, whichever hart
-//! that is on. So nobody else ever drops what may be writing to the program's memory, and whoever
-//! cancels waits until that is over. A read that is parked (see [`super::parked`]) is taken out of
-//! its source by whoever cancels, and if another hart has just done that, whoever cancels waits.
+//! that is on. So nothing else ever drops what may be writing to the program's memory, and a
+//! canceller waits until that is over. A read that is parked (see [`super::parked`]) is taken out
+//! of its source by the canceller. If another hart has just taken it out, the canceller waits.
 mod index;
 
 use super::parked::{Parked, Source};
@@ -32,17 +32,21 @@ use corank_abi::call::{CLOSE, READ, RING_CANCELLED, RING_COMPLETED, WRITE};
 use corank_abi::ring::{CLOSE_FILE, SILENT, Submission};
 use core::sync::atomic::{AtomicIsize, Ordering};
 
-/// See the module's documentation.
+/// The table of a worker's calls that are under way.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     calls: Slots<Call>,
-    /// First call of each bucket, by a hash of the keys; the others follow by `Call::next`. Keys
-    /// are the program's: several calls may have the same. Calls that do not report back are in
-    /// none. Empty until a call is looked for: then all are put in, once, so that processes that
-    /// never cancel nor re-prioritise have no work with it.
+    /// First call of each bucket, by a hash of the keys.
+    ///
+    /// The others follow by `Call::next`. Keys are the program's, so several calls may have the
+    /// same. Calls that do not report back are in no bucket. The buckets are empty until a call is
+    /// looked for. Then all calls are put in, once, so that processes that never cancel nor
+    /// re-prioritise have no work with it.
     buckets: Vec<u32>,
-    /// How many buckets there will be when all are made: as many as `calls` has room for, a power
-    /// of two, or fewer without memory for that. 0: they are made anew.
+    /// How many buckets there will be when all are made.
+    ///
+    /// That is as many as `calls` has room for, a power of two, or fewer without memory for that. 0
+    /// means that they are made anew.
     buckets_wanted: usize,
     /// What the buckets cost.
     buckets_charge: Charge,
@@ -62,27 +66,29 @@ pub(super) struct Calls {
     removed: usize,
 }
 
-/// How many calls and linked submissions a search looks at before others may go first.
+/// How many calls and linked submissions a search visits before other work may go first.
 const SEARCHED_AT_ONCE: usize = 2048;
 
-/// All calls are in their buckets, those included that begin.
+/// All calls are in their buckets, and so is each call that begins.
 const ALL: usize = usize::MAX;
 
 /// The end of a bucket.
 const NONE: u32 = u32::MAX;
 
-/// Where a call is: its number, which another call may have when it is gone, and one that none has
-/// for a long time.
+/// Where a call is.
+///
+/// It consists of the call's number, which another call may have after this one, and of a second
+/// number that no other call has for a long time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(super) number: usize,
     serial: u32,
 }
 
-/// Where a search for a key goes on that others may have interrupted.
+/// Where a search for a key goes on that other work may have interrupted.
 #[derive(Debug, Default)]
 pub(super) struct Search {
-    /// In the key's bucket, at the call that has not been visited; `None`: at the first.
+    /// In the key's bucket, at the call that has not been visited; `None` means at the first.
     at: Option<Place>,
     /// The whole bucket has been visited.
     has_bucket: bool,
@@ -92,17 +98,17 @@ pub(super) struct Search {
     linked: usize,
 }
 
-/// Who serves a call.
+/// What serves a call.
 #[derive(Debug)]
 enum Server {
     /// A coroutine that is being made.
     Making,
     Coroutine(Remote),
-    /// Whoever brings what it waits for.
+    /// What brings the bytes or the end that it waits for.
     Parked(Source),
 }
 
-/// What one coroutine, or nobody yet, works on: a submission, and what is linked behind it.
+/// What one coroutine, or none yet, works on: a submission, and what is linked behind it.
 #[derive(Debug)]
 struct Call {
     server: Server,
@@ -114,7 +120,9 @@ struct Call {
     next: u32,
     /// The one in front of it in its bucket.
     previous: u32,
-    /// What is linked behind it. Boxed, because most have nothing.
+    /// What is linked behind it.
+    ///
+    /// It is boxed, because most calls have nothing.
     rest: Option<Box<Linked>>,
     cancel: Option<Arc<Cancel>>,
 }
@@ -132,7 +140,7 @@ struct Linked {
 const REMOVED: u32 = u32::MAX;
 
 impl Linked {
-    /// Nothing, with room for so many.
+    /// Makes an empty list with room for so many.
     fn new(account: &Arc<Account>, count: usize) -> Result<Linked, OutOfMemory> {
         let bytes = count * size_of::<Submission>() + account::of::<Linked>();
         let charge = account::charge(account, bytes)?;
@@ -145,12 +153,12 @@ impl Linked {
         })
     }
 
-    /// Those that have not begun.
+    /// Returns the submissions that have not begun.
     fn left(&self) -> &[Submission] {
         &self.submissions[self.taken..]
     }
 
-    /// Takes the first one out that has not begun.
+    /// Takes out the first submission that has not begun.
     fn pop(&mut self) -> Option<Submission> {
         let place = self.left().iter().position(|next| next.call != REMOVED);
         let next = self.taken + place?;
@@ -158,7 +166,7 @@ impl Linked {
         Some(self.submissions[next])
     }
 
-    /// How many of those that have not begun report back.
+    /// Returns how many of the submissions that have not begun report back.
     fn reporting(&self) -> usize {
         self.left().iter().filter(|next| reports(next)).count()
     }
@@ -168,7 +176,7 @@ impl Linked {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tag {
     pub(super) key: u64,
-    /// Live: it changes while the call is served.
+    /// The live level: it changes while the call is served.
     pub(super) level: u8,
     flags: u8,
     /// The file that it takes along, if its flags say so.
@@ -190,7 +198,7 @@ impl Tag {
         }
     }
 
-    /// What closes the file that it takes along, if it does.
+    /// Returns the submission that closes the file that it takes along, if it takes one along.
     pub(super) fn close(self) -> Option<Submission> {
         (self.flags & CLOSE_FILE != 0).then(|| Submission {
             call: CLOSE as u32,
@@ -201,13 +209,13 @@ impl Tag {
         })
     }
 
-    /// Whether the process wants to hear of it.
+    /// Tests whether the process wants a completion for it.
     pub(super) fn reports(self) -> bool {
         self.flags & SILENT == 0
     }
 }
 
-/// Somebody waits for the end of a call.
+/// What a canceller of a call waits on.
 #[derive(Debug)]
 pub(super) struct Cancel {
     /// What [`RING_CANCEL`](corank_abi::call::RING_CANCEL) returns, or [`Cancel::PENDING`].
@@ -225,13 +233,15 @@ impl Cancel {
         }
     }
 
-    /// What came of it, once that is known.
+    /// Returns the outcome, once that is known.
     pub(super) fn outcome(&self) -> Option<isize> {
         let outcome = self.outcome.load(Ordering::Acquire);
         (outcome != Cancel::PENDING).then_some(outcome)
     }
 
-    /// Tells whoever waits. After the completion, if there is one, has been put into the ring.
+    /// Sets the outcome and wakes the waiters.
+    ///
+    /// Called after the completion, if there is one, has been put into the ring.
     pub(super) fn settle(&self, completed: bool) {
         let outcome = if completed {
             RING_COMPLETED
@@ -251,9 +261,13 @@ pub(super) enum Found {
     Nowhere,
     /// It had not begun, and will not.
     Removed,
-    /// It was parked, and has ended. The caller drops what it had when it holds no lock.
+    /// It was parked, and has ended.
+    ///
+    /// The caller drops what it had when it holds no lock.
     Ended(Parked, Finished),
-    /// Its coroutine will end it; the caller wakes that one and waits.
+    /// Its coroutine will end it.
+    ///
+    /// The caller wakes that coroutine and waits.
     Served(Arc<Cancel>, Option<Remote>),
 }
 
@@ -291,49 +305,57 @@ impl Removed {
 /// What [`Calls::finish`] found.
 pub(super) struct Finished {
     pub(super) served: Tag,
-    /// What the coroutine serves next; without it the call is gone.
+    /// What the coroutine serves next.
+    ///
+    /// Without it the call is gone.
     pub(super) next: Option<Submission>,
-    /// Whoever waits for the end of what was served.
+    /// What cancellers wait on for the end of what was served.
     pub(super) cancel: Option<Arc<Cancel>>,
-    /// What a parked call has had open: to be dropped without a lock.
+    /// What a parked call has had open.
+    ///
+    /// It is to be dropped without a lock.
     pub(super) file: Option<Source>,
 }
 
 impl Calls {
-    /// How many are under way.
+    /// Returns how many are under way.
     pub(super) fn len(&self) -> usize {
         self.calls.len()
     }
 
-    /// How many completions they will give at most.
+    /// Returns how many completions they will give at most.
     #[inline]
     pub(super) fn owed(&self) -> usize {
         self.calls.len() + self.linked
     }
 
-    /// So many submissions that report back were taken, and are about to be linked behind another.
+    /// Counts so many submissions that report back.
+    ///
+    /// They were taken, and are about to be linked behind another.
     pub(super) fn add_linked(&mut self, reporting: usize) {
         self.linked += reporting;
     }
 
-    /// So many of them were served otherwise. If all calls were cancelled meanwhile, none is
-    /// counted any more.
+    /// Counts so many fewer of them, because they were served otherwise.
+    ///
+    /// If all calls were cancelled meanwhile, none is counted any more.
     pub(super) fn remove_linked(&mut self, reporting: usize) {
         self.linked = self.linked.saturating_sub(reporting);
     }
 
-    /// Whether no coroutine serves any.
+    /// Tests whether no coroutine serves any.
     pub(super) fn all_parked(&self) -> bool {
         self.calls.len() == self.parked
     }
 
-    /// How many are to be cancelled.
+    /// Returns how many are to be cancelled.
     pub(super) fn cancels(&self) -> usize {
         self.cancels
     }
 
-    /// A call begins that a coroutine will serve, with so many submissions behind it, which are
-    /// [linked](Self::link) to it next.
+    /// Begins a call that a coroutine will serve, with so many submissions behind it.
+    ///
+    /// Those are [linked](Self::link) to it next.
     ///
     /// # Errors
     /// Without memory for it.
@@ -351,8 +373,9 @@ impl Calls {
         Ok(self.insert(account, first, rest))
     }
 
-    /// Links the next submission behind a call that began with room for it; false if there is no
-    /// such call any more.
+    /// Links the next submission behind a call that began with room for it.
+    ///
+    /// Returns false if there is no such call any more.
     pub(super) fn link(&mut self, place: Place, next: Submission) -> bool {
         let Some(rest) = self.at(place).and_then(|call| call.rest.as_mut()) else {
             return false;
@@ -362,8 +385,9 @@ impl Calls {
         true
     }
 
-    /// A call begins whose read, which `make` makes, is parked in this source. It comes back if it
-    /// can't be.
+    /// Begins a call whose read, which `make` makes, is parked in this source.
+    ///
+    /// The read comes back if it can't be parked.
     ///
     /// # Errors
     /// Without memory for it the source comes back.
@@ -384,7 +408,7 @@ impl Calls {
         Ok(refused)
     }
 
-    /// There is room for it.
+    /// Inserts a call; there is room for it.
     fn insert(
         &mut self,
         account: &Arc<Account>,
@@ -418,18 +442,24 @@ impl Calls {
         (call.serial == place.serial).then_some(call)
     }
 
-    /// The level at which a call is served; `None` if there is no such call any more.
+    /// Returns the level at which a call is served.
+    ///
+    /// Returns `None` if there is no such call any more.
     pub(super) fn level_of(&mut self, place: Place) -> Option<u8> {
         self.at(place).map(|call| call.served.level)
     }
 
-    /// The coroutine that serves a call has been made, under the same lock as the call's beginning.
+    /// Notes the coroutine that serves a call.
+    ///
+    /// It has been made under the same lock as the call's beginning.
     pub(super) fn made(&mut self, place: Place, coroutine: Remote) {
         self.calls[place.number].server = Server::Coroutine(coroutine);
     }
 
-    /// A parked call goes on in a coroutine, which is made next, with the source and at the level
-    /// that come back. `None`: there is no such call any more.
+    /// Hands a parked call on to a coroutine, which is made next.
+    ///
+    /// The coroutine gets the source and the level that are returned. Returns `None` if there is no
+    /// such call any more.
     pub(super) fn leave_parked(&mut self, place: Place) -> Option<(Source, u8)> {
         let call = self.at(place)?;
         match core::mem::replace(&mut call.server, Server::Making) {
@@ -445,20 +475,21 @@ impl Calls {
         }
     }
 
-    /// [`finish`](Self::finish), if there still is such a call.
+    /// Calls [`finish`](Self::finish), if there still is such a call.
     pub(super) fn finish_at(&mut self, place: Place) -> Option<Finished> {
         self.at(place)?;
         self.finish(place.number)
     }
 
-    /// Whether somebody wants what the call serves now to end.
+    /// Tests whether a canceller waits for the end of what the call serves now.
     pub(super) fn is_cancelled(&self, number: usize) -> bool {
         let call = self.calls.get(number);
         call.is_some_and(|call| call.cancel.is_some())
     }
 
-    /// What the call served is done, or was cancelled. `None` when all calls of the process were
-    /// cancelled.
+    /// Ends what the call served, which is done or was cancelled.
+    ///
+    /// Returns `None` when all calls of the process were cancelled.
     pub(super) fn finish(&mut self, number: usize) -> Option<Finished> {
         self.leave(number)?;
         let call = &mut self.calls[number];
@@ -495,8 +526,9 @@ impl Calls {
         })
     }
 
-    /// The coroutine of a call is gone before it was done: so are the call and what is linked
-    /// behind it.
+    /// Removes a call whose coroutine is gone before it was done.
+    ///
+    /// What is linked behind the call is removed with it.
     pub(super) fn abandon(&mut self, place: Place) {
         if self.at(place).is_none() || self.leave(place.number).is_none() {
             return;
@@ -507,9 +539,10 @@ impl Calls {
         self.linked = self.linked.saturating_sub(linked);
     }
 
-    /// The coroutine of a call could not be made: the call has failed. Returns what waits for its
-    /// end, and whether something is linked behind it, which is [taken](Self::take_linked) next. If
-    /// not, the call is gone.
+    /// Makes a call fail whose coroutine could not be made.
+    ///
+    /// Returns what waits for its end, and whether something is linked behind it, which is
+    /// [taken](Self::take_linked) next. If nothing is, the call is gone.
     pub(super) fn fail(&mut self, place: Place) -> (Option<Arc<Cancel>>, bool) {
         if self.at(place).is_none() || self.leave(place.number).is_none() {
             return (None, false);
@@ -527,6 +560,7 @@ impl Calls {
     }
 
     /// Takes the next submission that is linked behind a call that has [failed](Self::fail).
+    ///
     /// Without one the call is gone.
     pub(super) fn take_linked(&mut self, place: Place) -> Option<Submission> {
         let call = self.at(place)?;
@@ -538,8 +572,9 @@ impl Calls {
         next
     }
 
-    /// The call of `process` with this key shall end. Takes bounded time, and advances `search`,
-    /// which begins with its default value.
+    /// Cancels the call of `process` with this key.
+    ///
+    /// Takes bounded time, and advances `search`, which begins with its default value.
     pub(super) fn cancel(&mut self, process: &Process, key: u64, search: &mut Search) -> Found {
         if !self.index_some(&process.account) {
             return Found::Nowhere;
@@ -574,8 +609,9 @@ impl Calls {
         Found::Removed
     }
 
-    /// Sets the level at which the call of `process` with this key is served. Returns its
-    /// coroutine, if it has one. Searches as [`cancel`](Self::cancel) does.
+    /// Sets the level at which the call of `process` with this key is served.
+    ///
+    /// Returns its coroutine, if it has one. Searches as [`cancel`](Self::cancel) does.
     pub(super) fn set_level(
         &mut self,
         process: &Process,
@@ -606,8 +642,9 @@ impl Calls {
         Levelled::Found(None)
     }
 
-    /// Removes one call, if there is one among the next places; `None` when none is left. No call
-    /// is looked for or begins from the first time on.
+    /// Removes one call, if there is one among the next places.
+    ///
+    /// Returns `None` when none is left. No call is looked for or begins from the first time on.
     pub(super) fn remove_any(&mut self) -> Option<Option<Removed>> {
         // So the others need not be found in them.
         self.buckets = Vec::new();

@@ -6,7 +6,7 @@
 //!                              ▼                                                                ▼
 //!                      it fails, and those behind it stay in the ring        it fails, and each of the others is served alone
 //! ```
-//! Between two pieces what has been taken is in the table of calls: so it can be cancelled there,
+//! Between two pieces what has been taken is in the table of calls. So it can be cancelled there,
 //! or by the end of the process.
 use super::calls::{Place, Tag};
 use super::serve::{UnderWay, run};
@@ -24,8 +24,9 @@ use corank_abi::ring::{LINK, Submission};
 const AT_ONCE: usize = 256;
 
 impl Ring {
-    /// Makes a coroutine for a submission that waits, and for all that is linked to it up to the
-    /// one with number `end`.
+    /// Makes a coroutine for a submission that waits, and for all that is linked to it.
+    ///
+    /// The chain goes up to the submission with number `end`.
     #[inline(never)]
     pub(super) fn serve_later(
         self: &Arc<Ring>,
@@ -58,8 +59,10 @@ impl Ring {
         }
     }
 
-    /// How many submissions up to the one with number `end` are linked behind one with these flags,
-    /// which was the last to be taken.
+    /// Returns how many submissions are linked behind one with these flags.
+    ///
+    /// The one with these flags was the last to be taken. Submissions up to the one with number
+    /// `end` count.
     fn count_linked(&self, state: &State, flags: u8, end: u32) -> usize {
         if flags & LINK == 0 || state.chain.is_some() {
             return 0;
@@ -73,7 +76,9 @@ impl Ring {
         (0..left).find(is_last).map_or(left, |last| last + 1) as usize
     }
 
-    /// Takes some of what is linked behind a call. The chain comes back if there is more.
+    /// Takes some of what is linked behind a call.
+    ///
+    /// The chain comes back if there is more.
     fn take_some(&self, state: &mut State, chain: Chain) -> Option<Chain> {
         let ChainState::Taking(left) = chain.state else {
             return None;
@@ -81,7 +86,7 @@ impl Ring {
         let count = left.min(AT_ONCE);
         for _ in 0..count {
             let number = state.submission_head;
-            // The program may have written to it meanwhile: then it is another one, but no more
+            // The program may have written to it meanwhile. Then it is another one, but no more
             // than were counted.
             let next = self.memory.submission(number);
             state.submission_head = self.memory.header().submissions().take(number);
@@ -126,8 +131,9 @@ impl Ring {
         Next::Piece
     }
 
-    /// Makes the coroutine that serves a call and what is linked behind it. Without memory for it
-    /// the call fails, and its file is closed if it takes that along.
+    /// Makes the coroutine that serves a call and what is linked behind it.
+    ///
+    /// Without memory for it the call fails, and its file is closed if the call takes that along.
     fn spawn(
         self: &Arc<Ring>,
         process: &Arc<Process>,
@@ -141,7 +147,7 @@ impl Ring {
             return Ok(());
         };
         let under_way = UnderWay::new(self.clone(), place);
-        // Under the lock: whoever cancels the call, or moves it to another level, finds its
+        // Under the lock, so that a cancellation of the call, or a change of its level, finds its
         // coroutine, even if it waits on another hart already.
         let (owner, first_call) = (process.clone(), *first);
         let level = priority(process.allowed(level));
@@ -186,7 +192,7 @@ impl Ring {
 }
 
 impl State {
-    /// A call begins, with room for so many that are linked behind it, and for their completions.
+    /// Begins a call, with room for so many that are linked behind it, and for their completions.
     ///
     /// # Errors
     /// Without memory for it all.

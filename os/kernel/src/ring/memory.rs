@@ -1,4 +1,4 @@
-//! The memory of the rings, which the process writes to as well.
+//! The memory of the rings, to which the process writes too.
 use crate::memory::account::{self, Account, Charge};
 use crate::memory::{OutOfMemory, PAGE_SIZE, page_up};
 use alloc::alloc::{alloc_zeroed, dealloc};
@@ -15,7 +15,7 @@ const _: () = assert!(
         <= ring_base(1) - ring_base(0)
 );
 
-/// Whole pages of the kernel's heap that are mapped in a process as well.
+/// Whole pages of the kernel's heap that are also mapped in a process.
 #[derive(Debug)]
 pub(super) struct Memory {
     start: *mut u8,
@@ -25,14 +25,14 @@ pub(super) struct Memory {
     _charge: Charge,
 }
 
-// SAFETY: the memory belongs to the value; whoever writes to it holds the ring's lock or uses
+// SAFETY: the memory belongs to the value. Code that writes to it holds the ring's lock or uses
 // atomics.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Rings with this many entries each.
+    /// Makes rings with this many entries each.
     pub(super) fn new(entries: u32, account: &Arc<Account>) -> Result<Memory, OutOfMemory> {
         let size =
             SUBMISSIONS + entries as usize * (size_of::<Submission>() + size_of::<Completion>());
@@ -55,23 +55,23 @@ impl Memory {
         Ok(memory)
     }
 
-    /// The physical addresses of its pages, in order.
+    /// Returns the physical addresses of its pages, in order.
     pub(super) fn frames(&self) -> impl Iterator<Item = usize> {
         let start = self.start as usize;
         (start..start + self.layout.size()).step_by(PAGE_SIZE)
     }
 
     pub(super) fn header(&self) -> &RingHeader {
-        // SAFETY: the memory begins with a header, which is atomic but for padding that nobody
-        // reads.
+        // SAFETY: the memory begins with a header, which is atomic but for padding that is never
+        // read.
         unsafe { &*self.start.cast() }
     }
 
-    /// A copy of a submission, whatever it is.
+    /// Returns a copy of a submission, whatever it is.
     pub(super) fn submission(&self, number: u32) -> Submission {
         let index = (number % self.entries) as usize;
-        // SAFETY: the index is below `entries`, for which there is room; every bit pattern is a
-        // submission. The program may be writing to it: then the copy is any bit pattern.
+        // SAFETY: the index is below `entries`, for which there is room, and every bit pattern is a
+        // submission. If the program is writing to it, the copy is any bit pattern.
         unsafe {
             self.start
                 .add(SUBMISSIONS)
@@ -81,7 +81,7 @@ impl Memory {
         }
     }
 
-    /// The flags of a submission, whatever they are.
+    /// Returns the flags of a submission, whatever they are.
     pub(super) fn flags(&self, number: u32) -> u8 {
         let index = (number % self.entries) as usize;
         let offset = SUBMISSIONS + index * size_of::<Submission>() + offset_of!(Submission, flags);

@@ -1,13 +1,14 @@
 //! Asynchronous system calls: the kernel's side of [`corank_abi::ring`].
 //!
 //! A submission that can be served at once is served in place. One that has to wait becomes a
-//! kernel coroutine, at the live level of the coroutine that asked (rule I9); a read from a pipe
-//! only if it is less urgent than what its bytes come from, and one from a connection does not. The
-//! memory is shared with the program, which may write anything into it at any time: the kernel
-//! keeps its own counters, copies an entry before it looks at it, and checks whatever it finds.
+//! kernel coroutine, at the live level of the coroutine that asked (rule I9). A read from a pipe
+//! becomes one only if it is less urgent than what its bytes come from, and a read from a
+//! connection does not. The memory is shared with the program, which may write anything into it at
+//! any time. So the kernel keeps its own counters, copies an entry before it inspects it, and
+//! checks whatever it finds.
 //!
 //! - `memory`: what is shared with the program;
-//! - `calls`: who is under way, and how a call is cancelled;
+//! - `calls`: what is under way, and how a call is cancelled;
 //! - `serve`: serving a call, at once or by a coroutine;
 //! - `chain`: taking what is linked behind a call;
 //! - `parked`: reads from pipes and connections, which wait without a coroutine.
@@ -44,15 +45,17 @@ use memory::Memory;
 pub(crate) const MAX_ENTRIES: usize = MAX_ENTRIES_U32 as usize;
 const MAX_ENTRIES_U32: u32 = 4096;
 
-/// How many calls may be under way and completions be kept for one worker. Further submissions stay
-/// in their ring.
+/// How many calls may be under way and completions be kept for one worker.
+///
+/// Further submissions stay in their ring.
 const MAX_PENDING: usize = 1 << 16;
 
 /// For how many more completions room is made in one step.
 const MOST_ADDED: usize = 1 << 13;
 
-/// Threads that may have taken a submission each that is not counted yet: they serve it at once,
-/// and each needs a hart for that.
+/// Threads that may have taken a submission each that is not counted yet.
+///
+/// They serve it at once, and each needs a hart for that.
 const UNCOUNTED: usize = MAX_HARTS;
 
 /// The least urgent level.
@@ -65,10 +68,11 @@ pub(crate) struct Ring {
     worker: usize,
     memory: Memory,
     state: Mutex<State>,
-    /// Woken when as many completions are there as someone waits for.
+    /// Woken when as many completions are there as a waiter wants.
     completed: WaitQueue,
-    /// How many calls are to be cancelled: while there are none, nobody looks whether it is one of
-    /// them.
+    /// How many calls are to be cancelled.
+    ///
+    /// While there are none, no coroutine checks whether its call is one of them.
     cancels: AtomicUsize,
     _charge: Charge,
 }
@@ -82,17 +86,20 @@ struct State {
     calls: Calls,
     /// Submissions that are linked behind one that waits, while they are taken out of the ring.
     chain: Option<Chain>,
-    /// A thread serves a submission to which others are linked, and has not come so far that they
-    /// can be told from what is to be served now: other threads take none.
+    /// A thread serves a submission to which others are linked, and has not separated them yet.
+    ///
+    /// Until they can be told from what is to be served now, other threads take none.
     is_taken_apart: bool,
-    /// The smallest number of completions that someone waits for.
+    /// The smallest number of completions that a waiter wants.
     wanted: u32,
     /// The process has ended or runs another program.
     closed: bool,
 }
 
-/// What is linked behind a call, while no coroutine serves it yet. Taken up in pieces, by whichever
-/// thread is in the kernel with the ring: nothing behind it is taken out of the ring before.
+/// What is linked behind a call, while no coroutine serves it yet.
+///
+/// It is taken up in pieces, by whichever thread is in the kernel with the ring. Nothing behind it
+/// is taken out of the ring before.
 #[derive(Debug)]
 struct Chain {
     /// The call.
@@ -105,8 +112,9 @@ struct Chain {
 enum ChainState {
     /// So many submissions are still in the ring.
     Taking(usize),
-    /// There was no memory for a coroutine: the call has failed, and each of the others is served
-    /// alone, in their order.
+    /// There was no memory for a coroutine.
+    ///
+    /// The call has failed, and each of the others is served alone, in their order.
     Failed,
 }
 
@@ -121,8 +129,9 @@ enum Next {
 }
 
 impl Ring {
-    /// Rings for this worker, with so many entries each; a power of two up to [`MAX_ENTRIES`].
+    /// Makes rings for this worker, with so many entries each.
     ///
+    /// The number is a power of two up to [`MAX_ENTRIES`].
     /// # Errors
     /// When there is no memory for them.
     pub(crate) fn new(
@@ -147,13 +156,14 @@ impl Ring {
         }))
     }
 
-    /// The physical addresses of its pages, in order.
+    /// Returns the physical addresses of its pages, in order.
     pub(crate) fn frames(&self) -> impl Iterator<Item = usize> {
         self.memory.frames()
     }
 
-    /// Serves the submissions that are there now, then waits for completions. Returns how many are
-    /// there.
+    /// Serves the submissions that are there now, then waits for completions.
+    ///
+    /// Returns how many are there.
     ///
     /// # Errors
     /// When a submission passes a bad pointer.
@@ -174,7 +184,7 @@ impl Ring {
                 Next::Nothing => break,
                 Next::Submission(submission) if submission.call as usize == RING_REPRIORITIZE => {
                     let [key, level, _] = submission.arguments;
-                    // It may give way meanwhile, and as many threads as there are may do so: it
+                    // It may give way meanwhile, and as many threads as there are may do so. It
                     // counts as long as it has no completion.
                     {
                         let mut state = self.state.lock();
@@ -202,7 +212,7 @@ impl Ring {
             }
         }
         thread.come_to_rest();
-        // What was just served may have woken other calls of this process. Let them go first: so
+        // What was just served may have woken other calls of this process. They go first, so that
         // their completions come with the same kernel entry. And what was written to a connection
         // is sent before this process goes on computing at the same level.
         if !self.state.lock().calls.all_parked() || net::has_something_to_send() {
@@ -240,8 +250,9 @@ impl Ring {
         Ok(ready.await as isize)
     }
 
-    /// Takes the next submission, up to the one with number `end`. It stays where it is until there
-    /// is room to keep its completion.
+    /// Takes the next submission, up to the one with number `end`.
+    ///
+    /// It stays where it is until there is room to keep its completion.
     fn next(self: &Arc<Ring>, process: &Arc<Process>, end: u32) -> Next {
         let mut state = self.state.lock();
         while state.is_taken_apart {
@@ -266,6 +277,7 @@ impl Ring {
     }
 
     /// Ends the call with this key, and waits until the kernel does not touch its memory any more.
+    ///
     /// Returns what [`RING_CANCEL`](corank_abi::call::RING_CANCEL) does.
     pub(crate) async fn cancel(self: Arc<Ring>, process: &Process, key: u64) -> isize {
         let mut search = Search::default();
@@ -293,7 +305,7 @@ impl Ring {
             }
         };
         if let Some(coroutine) = coroutine {
-            // Whoever cancels waits for it, so it must not wait for anyone less urgent.
+            // The canceller waits for it, so it must not wait for anything less urgent.
             coroutine.reprioritize(priority(process.worker(self.worker).level()));
             coroutine.wake();
         }
@@ -303,7 +315,7 @@ impl Ring {
                 Some(outcome) => Poll::Ready(outcome),
                 None => {
                     turn.wait();
-                    // It may have been settled before we stood in the queue.
+                    // It may have been settled before this waiter stood in the queue.
                     cancel.outcome().map_or(Poll::Pending, Poll::Ready)
                 }
             }
@@ -311,8 +323,9 @@ impl Ring {
         .await
     }
 
-    /// Sets the level at which the call with this key is served. Returns what
-    /// [`RING_REPRIORITIZE`] does.
+    /// Sets the level at which the call with this key is served.
+    ///
+    /// Returns what [`RING_REPRIORITIZE`] does.
     pub(crate) async fn reprioritize(&self, process: &Process, key: u64, level: usize) -> isize {
         let level = level.min(LAST_LEVEL.into()) as u8;
         let mut search = Search::default();
@@ -337,23 +350,26 @@ impl Ring {
         }
     }
 
-    /// Lets whoever waits for completions look whether a user-level interrupt is due: it was raised
-    /// before.
+    /// Makes threads that wait for completions check whether a user-level interrupt is due.
+    ///
+    /// The interrupt was raised before.
     pub(crate) fn look_again(&self) {
-        // Under the lock, so that nobody looks before and waits after.
+        // Under the lock, so that no thread checks before and waits after.
         let mut state = self.state.lock();
         state.wanted = u32::MAX;
         self.completed.wake_all();
     }
 
-    /// How many calls have been accepted and not completed.
+    /// Returns how many calls have been accepted and not completed.
     pub(crate) fn under_way(&self) -> usize {
         self.state.lock().calls.len()
     }
 
-    /// Cancels the calls under way: the process or its worker ends, or runs another program.
-    /// Nothing is written to the rings any more. What is not cancelled when this is given up,
-    /// another one cancels.
+    /// Cancels the calls under way, because the process or its worker ends, or runs another
+    /// program.
+    ///
+    /// Nothing is written to the rings any more. If this is dropped before its end, another run
+    /// cancels what is left.
     pub(crate) async fn cancel_all(&self, process: &Process) {
         {
             let mut state = self.state.lock();
@@ -368,8 +384,8 @@ impl Ring {
                     ended.cancel(process);
                     cancelled += 1;
                     if cancelled.is_multiple_of(pace::OBJECTS) {
-                        // The executor does what this has left to it: not all of it at once when it
-                        // picks next.
+                        // The executor does what this has left to it, and not all of it at once
+                        // when it picks next.
                         let _ = hart::executor().ready();
                         checkpoint().await;
                     }
@@ -382,16 +398,18 @@ impl Ring {
 }
 
 impl State {
-    /// Whether the completions of so many more calls could be kept, beside those of all calls under
-    /// way, if none found a place in the ring.
+    /// Tests whether the completions of so many more calls could be kept.
+    ///
+    /// They come beside those of all calls under way, if none found a place in the ring.
     #[inline]
     fn has_room_for(&self, calls: usize) -> bool {
         let owed = self.calls.owed() + self.completions.kept();
         owed + calls + (UNCOUNTED - 1) <= self.completions.room()
     }
 
-    /// Makes room for more completions that are kept; false if there are as many as may be, or
-    /// there is no memory.
+    /// Makes room for more completions that are kept.
+    ///
+    /// Returns false if there are as many as may be, or there is no memory.
     #[cold]
     fn grow(&mut self, account: &Arc<Account>) -> bool {
         let room = self.completions.room();
@@ -410,7 +428,7 @@ impl State {
         Ok(())
     }
 
-    /// How many completions there are for the process, kept ones included.
+    /// Returns how many completions there are for the process, kept ones included.
     fn ready(&mut self, memory: &Memory) -> u32 {
         let write = |number, completion| memory.write_completion(number, completion);
         self.completions

@@ -1,17 +1,17 @@
 //! Reads from pipes and connections that wait without a coroutine.
 //!
 //! ```text
-//!  submitted ──▶ parked in its source ┬── bytes or the end come from somebody of its level or a less urgent one: served there and
+//!  submitted ──▶ parked in its source ┬── bytes or the end come from something of its level or less urgent: served there and
 //!                                     │   then, *done*
-//!                                     ├── they come from somebody more urgent, who must not wait for it: *left* to a coroutine of
+//!                                     ├── they come from something more urgent, which must not wait for it: *left* to a coroutine of
 //!                                     │   its own level
 //!                                     └── cancelled, or the process ends: taken out of its source
 //! ```
-//! So a read is never served ahead of what is more urgent (rule I9), and where it would have come
-//! next anyway, making, waking and polling a coroutine for it is saved. What comes for a connection
-//! is brought by the network's service, which looks at frames before it can know for whom they are:
-//! there the read is the last part of looking at its frame, whatever its level, and as bounded as
-//! that. While it is parked its call is in [`Calls`](super::calls::Calls) as any other.
+//! So a read is never served ahead of what is more urgent (rule I9). Where it would have come next
+//! anyway, making, waking and polling a coroutine for it is saved. The network's service brings
+//! what comes for a connection. It inspects frames before it can determine for which socket they
+//! are. There the read is the last part of inspecting its frame, whatever its level, and as bounded
+//! as that. While it is parked its call is in [`Calls`](super::calls::Calls) as any other.
 use super::Ring;
 use super::calls::Place;
 use super::serve::UnderWay;
@@ -36,7 +36,9 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Whether a read of so many bytes can be parked: while it waits it must not take some of them.
+    /// Tests whether a read of so many bytes can be parked.
+    ///
+    /// While it waits it must not take some of them.
     pub(crate) fn can_park(&self, length: usize) -> bool {
         match self {
             Source::Pipe(_) => length <= pipe::CAPACITY,
@@ -45,7 +47,9 @@ impl Source {
         }
     }
 
-    /// Parks a read. It comes back if it need not wait, or if others wait already.
+    /// Parks a read.
+    ///
+    /// It comes back if it need not wait, or if other reads wait already.
     pub(super) fn park(&self, parked: Parked) -> Option<Parked> {
         match self {
             Source::Pipe(end) => end.park(parked),
@@ -96,49 +100,54 @@ impl Source {
     }
 }
 
-/// A read that waits. See the module's documentation.
+/// A read that waits without a coroutine.
 #[derive(Debug)]
 pub(crate) struct Parked {
     ring: Arc<Ring>,
-    /// Whose memory the buffer is.
+    /// The process that the buffer belongs to.
     pub(crate) process: Arc<Process>,
     place: Place,
-    /// The level at which it is to be served. Live.
+    /// The live level at which it is to be served.
     pub(crate) level: u8,
     /// Where the bytes go; none has come yet.
     pub(crate) buffer: UserBuffer,
 }
 
-/// Where a read is parked: a part of what it waits for, under the same lock.
+/// Where a read is parked.
+///
+/// It is a part of what the read waits for, under the same lock.
 #[derive(Debug)]
 pub(crate) struct Slot(Option<Parked>);
 
 impl Slot {
-    /// Without a read.
+    /// Makes a slot without a read.
     pub(crate) const fn new() -> Slot {
         Slot(None)
     }
 
-    /// The read, if one is parked.
+    /// Returns the read, if one is parked.
     #[inline]
     pub(crate) fn parked(&self) -> Option<&Parked> {
         self.0.as_ref()
     }
 
-    /// Takes the read out. Whoever does says what becomes of it.
+    /// Takes the read out.
+    ///
+    /// The caller decides what becomes of it.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Parked> {
         self.0.take()
     }
 
-    /// Parks a read; there is none.
+    /// Parks a read in the empty slot.
     pub(crate) fn put(&mut self, parked: Parked) {
         self.0 = Some(parked);
     }
 }
 
-/// A read that was parked until now. Whoever has it [settles](Self::settle) it when it holds no
-/// lock.
+/// A read that was parked until now.
+///
+/// The code that holds it [settles](Self::settle) it when it holds no lock.
 #[derive(Debug)]
 #[must_use = "a read that is not settled never ends"]
 pub(crate) struct Unparked {
@@ -164,22 +173,22 @@ impl Parked {
         }
     }
 
-    /// Whether it is that of the call at `place` of `process`.
+    /// Tests whether it is the read of the call at `place` of `process`.
     pub(crate) fn is(&self, process: &Process, place: Place) -> bool {
         self.place == place && core::ptr::eq(&raw const *self.process, process)
     }
 
-    /// The level at which it is to be served, as far as its process was granted that.
+    /// Returns the level at which it is to be served, as far as its process was granted that.
     pub(crate) fn allowed_level(&self) -> u8 {
         self.process.allowed(self.level)
     }
 
-    /// Whether it is at least as urgent as this level.
+    /// Tests whether it is at least as urgent as this level.
     pub(crate) fn is_as_urgent_as(&self, level: u8) -> bool {
         self.allowed_level() <= level
     }
 
-    /// It has been served, with this result.
+    /// Returns the read as served, with this result.
     pub(crate) fn done(self, result: Transferred) -> Unparked {
         Unparked {
             parked: self,
@@ -187,7 +196,7 @@ impl Parked {
         }
     }
 
-    /// It goes on in a coroutine.
+    /// Leaves the read to a coroutine.
     pub(crate) fn leave(self) -> Unparked {
         Unparked {
             parked: self,
@@ -225,7 +234,9 @@ fn complete(parked: &Parked, result: Transferred) {
     }
 }
 
-/// What a call returns that read so many bytes, or failed; a bad address that ends the process.
+/// Converts what a read has given into the result of its call.
+///
+/// A bad address ends the process.
 fn result(read: Transferred) -> Result<isize, BadAddress> {
     match read {
         Ok(read) => Ok(read.map_or_else(|failure| failure.0, |bytes| bytes as isize)),
@@ -233,8 +244,10 @@ fn result(read: Transferred) -> Result<isize, BadAddress> {
     }
 }
 
-/// Without memory for a coroutine the read is served by whoever brings what it waits for, as far as
-/// there is something.
+/// Makes the coroutine that serves a read.
+///
+/// Without memory for a coroutine the read is served by the code that brings what it waits for, as
+/// far as there is something.
 #[cold]
 fn make_coroutine(parked: Parked) {
     let Parked {
@@ -274,7 +287,7 @@ fn make_coroutine(parked: Parked) {
     }
 }
 
-/// The coroutine of a read that was parked.
+/// Serves a read that was parked, in a coroutine.
 async fn run(
     process: Arc<Process>,
     under_way: UnderWay,

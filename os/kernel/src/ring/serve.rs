@@ -24,8 +24,10 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::Poll;
 
 impl Ring {
-    /// Serves a submission now if that can be done without waiting, which keeps linked ones in
-    /// order as well. Else leaves it to a coroutine, with all that is linked to it.
+    /// Serves a submission now if that can be done without waiting.
+    ///
+    /// This keeps linked ones in order too. Else leaves it to a coroutine, with all that is linked
+    /// to it.
     pub(super) fn serve(
         self: &Arc<Ring>,
         process: &Arc<Process>,
@@ -53,7 +55,8 @@ impl Ring {
     }
 
     /// Serves a write to a pipe that need not wait, and closes the file if the call takes it along.
-    /// False if it is another write.
+    ///
+    /// Returns false if it is another write.
     fn write(&self, process: &Arc<Process>, first: &Submission) -> Result<bool, BadAddress> {
         let [file, address, length] = arguments(first);
         let level = process.allowed(first.level);
@@ -75,7 +78,7 @@ impl Ring {
         let Some((Some(written), closed)) = used else {
             return Ok(false);
         };
-        // After the bytes have been handed over, before anybody hears of it.
+        // After the bytes have been handed over, before any thread can observe it.
         drop(closed);
         Unparked::settle(unparked);
         let result = match written {
@@ -86,11 +89,13 @@ impl Ring {
         Ok(true)
     }
 
-    /// Parks a read that has to wait. False if it is another read.
+    /// Parks a read that has to wait.
+    ///
+    /// Returns false if it is another read.
     #[inline(never)]
     fn park(self: &Arc<Ring>, process: &Arc<Process>, first: &Submission) -> bool {
         let [file, address, length] = arguments(first);
-        // What is linked behind it wants a coroutine that goes on with it.
+        // What is linked behind it needs a coroutine that goes on with it.
         if first.flags & LINK != 0 || process.by_thread.load(Ordering::Relaxed) {
             return false;
         }
@@ -112,7 +117,7 @@ impl Ring {
         match begun {
             Ok(refused) => Unparked::settle(refused.map(Parked::leave)),
             Err(source) => {
-                // If the call takes its file along, that is closed by this.
+                // If the call takes its file along, dropping this closes it.
                 drop(source);
                 self.complete(owner, Tag::of(first), FAILED);
             }
@@ -120,8 +125,10 @@ impl Ring {
         true
     }
 
-    /// Puts the result of what was served at once into the completion ring. Its process has entered
-    /// the kernel, and its level is followed when all that it has submitted is served.
+    /// Puts the result of what was served at once into the completion ring.
+    ///
+    /// Its process has entered the kernel, and its level is followed when all that it has submitted
+    /// is served.
     pub(super) fn complete(&self, process: &Process, served: Tag, result: isize) {
         if served.reports() {
             let state = self.state.lock();
@@ -129,8 +136,10 @@ impl Ring {
         }
     }
 
-    /// What a call served is done with this result; `None`: it was cancelled, and has done nothing.
-    /// Returns what to serve next. Nothing happens if there is no such call any more.
+    /// Ends what a call served, with this result.
+    ///
+    /// `None` means that it was cancelled, and has done nothing. Returns what to serve next.
+    /// Nothing happens if there is no such call any more.
     pub(super) fn finish(
         &self,
         process: &Process,
@@ -159,8 +168,9 @@ impl Ring {
         next
     }
 
-    /// Puts a result into the completion ring and wakes whoever waited for it. `FOLLOW`: the
-    /// process's level follows at once.
+    /// Puts a result into the completion ring and wakes the threads that waited for it.
+    ///
+    /// With `FOLLOW` the process's level follows at once.
     fn report<const FOLLOW: bool>(
         &self,
         mut state: MutexGuard<'_, State>,
@@ -196,7 +206,9 @@ impl Ring {
         }
     }
 
-    /// Whether somebody wants the call to end. Costs one load while nobody wants that of any call.
+    /// Tests whether a canceller wants the call to end.
+    ///
+    /// Costs one load while no call is to be cancelled.
     fn is_cancelled(&self, number: usize) -> bool {
         self.cancels.load(Ordering::Relaxed) != 0 && self.state.lock().calls.is_cancelled(number)
     }
@@ -210,8 +222,9 @@ fn arguments(submission: &Submission) -> [usize; 3] {
 pub(super) struct UnderWay {
     ring: Arc<Ring>,
     place: Place,
-    /// Its coroutine has run, and is not done yet. Until then the place is that of whoever makes
-    /// the coroutine.
+    /// Its coroutine has run, and is not done yet.
+    ///
+    /// Until then the place belongs to the code that makes the coroutine.
     begun: AtomicBool,
 }
 
@@ -224,12 +237,14 @@ impl UnderWay {
         }
     }
 
-    /// The coroutine runs: the place is its own.
+    /// Notes that the coroutine runs, so that the place is its own.
     pub(super) fn begin(&self) {
         self.begun.store(true, Ordering::Relaxed);
     }
 
-    /// [`Ring::finish`]. Without something to serve next the place is nobody's.
+    /// Calls [`Ring::finish`].
+    ///
+    /// Without something to serve next the place belongs to nothing.
     pub(super) fn finish(&self, process: &Process, result: Option<isize>) -> Option<Submission> {
         let next = self.ring.finish(process, self.place, result);
         if next.is_none() {
@@ -238,8 +253,9 @@ impl UnderWay {
         next
     }
 
-    /// What a poll has given; `None` if the call waits, and shall end, and what was polled can be
-    /// dropped.
+    /// Returns what a poll has given.
+    ///
+    /// Returns `None` if the call waits, and shall end, and what was polled can be dropped.
     #[inline]
     pub(super) fn unless_cancelled<T>(
         &self,
@@ -256,7 +272,7 @@ impl UnderWay {
     }
 }
 
-/// Whether the call that serves a submission can be dropped while it waits.
+/// Tests whether the call that serves a submission can be dropped while it waits.
 fn can_be_dropped(process: &Process, served: &Submission) -> bool {
     syscall::can_be_dropped(process, served.call as usize, served.arguments[0] as usize)
 }
@@ -264,14 +280,14 @@ fn can_be_dropped(process: &Process, served: &Submission) -> bool {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         if self.begun.load(Ordering::Relaxed) {
-            // Killed in the middle. Not there any more when all calls of the process were
-            // cancelled.
+            // Killed in the middle. The call is not there any more when all calls of the process
+            // were cancelled.
             self.ring.state.lock().calls.abandon(self.place);
         }
     }
 }
 
-/// The coroutine of calls that have to wait.
+/// Serves calls that have to wait, in a coroutine.
 pub(super) async fn run(
     process: Arc<Process>,
     under_way: UnderWay,
@@ -325,13 +341,15 @@ pub(super) async fn run(
     }
 }
 
-/// Serves a submission by a kernel thread. `None`: it was cancelled, and has done nothing.
+/// Serves a submission by a kernel thread.
+///
+/// Returns `None` if it was cancelled, and has done nothing.
 async fn by_thread(
     process: &Arc<Process>,
     under_way: &UnderWay,
     served: &Submission,
 ) -> Option<syscall::Result> {
-    // Only what has to wait needs a stack: so a close that is linked behind a call does not fail
+    // Only what has to wait needs a stack. So a close that is linked behind a call does not fail
     // for want of one.
     if let Some(result) = syscall::at_once(process, served.call as usize, arguments(served)) {
         return Some(result);
@@ -357,7 +375,7 @@ async fn by_thread(
     }
 }
 
-/// What a cancelled call that has moved so many bytes comes to.
+/// Returns what a cancelled call that has moved so many bytes comes to.
 fn moved(bytes: usize) -> Option<syscall::Result> {
     (bytes > 0).then_some(Ok(bytes as isize))
 }

@@ -1,4 +1,6 @@
-//! Calls on the file system. Those of rCore-Tutorial-v3 say only that they failed; ours say why.
+//! Calls on the file system.
+//!
+//! Those of rCore-Tutorial-v3 say only that they failed. Corank's own say why.
 use super::Result;
 use super::information::write;
 use crate::file::disk::{self, DiskFile};
@@ -126,13 +128,13 @@ pub(super) fn current_directory(process: &Process, buffer: UserBuffer) -> Result
     Ok(directory.len() as isize)
 }
 
-/// The absolute form of the path at an address.
+/// Returns the absolute form of the path at an address.
 fn path_at(process: &Process, address: usize) -> Result<fs::Result<String>> {
     let path = text_at(process, address)?;
     Ok(path.map(|path| path::absolute(&process.directory.lock(), &path)))
 }
 
-/// The path at an address, as it stands there.
+/// Returns the path at an address, as it stands there.
 pub(super) fn text_at(process: &Process, address: usize) -> Result<fs::Result<String>> {
     let mut bytes = Vec::new();
     let complete = process.with_memory(
@@ -149,7 +151,7 @@ pub(super) fn text_at(process: &Process, address: usize) -> Result<fs::Result<St
     })
 }
 
-/// A file of the disk.
+/// Returns a file of the disk.
 fn file(process: &Process, descriptor: usize) -> fs::Result<Arc<DiskFile>> {
     match process.file(descriptor) {
         Some(File::Disk(file)) => Ok(file),
@@ -217,7 +219,7 @@ async fn open(process: &Process, path: fs::Result<String>, how: Opening) -> fs::
     process.open(file).ok_or(Failure(TOO_MANY_FILES))
 }
 
-/// The file of the archive with this name, seen as if it lay in the root.
+/// Returns the file of the archive with this name, seen as if it lay in the root.
 fn archive(path: &str) -> Option<&'static [u8]> {
     programs::find(path.strip_prefix('/')?)
 }

@@ -17,7 +17,7 @@ pub(super) fn read_at_once(
     descriptor: usize,
     buffer: UserBuffer,
 ) -> Option<Result> {
-    // A pipe is read without a share of the file: that is what is read most often.
+    // A pipe is read without a share of the file, because pipes are read most often.
     let read = |file: &File| match file {
         File::PipeRead(end) => Ok(end.read_at_once(process, buffer)),
         other => Err(other.clone()),
@@ -82,8 +82,9 @@ pub(super) fn dup(process: &Process, descriptor: usize) -> isize {
         .map_or(FAILED, |descriptor| descriptor as isize)
 }
 
-/// Closes a descriptor if that is done without waiting; `None` for a file on the disk that nobody
-/// else has open.
+/// Closes a descriptor if that is done without waiting.
+///
+/// Returns `None` for a file on the disk, whose last close waits for the file system.
 pub(super) fn close_at_once(process: &Process, descriptor: usize) -> Option<isize> {
     if let Some(File::Disk(_)) = process.file(descriptor) {
         return None;

@@ -1,4 +1,4 @@
-//! What the kernel says of itself and of the processes, and which of them the console belongs to.
+//! What the kernel says of itself and of the processes, and which group the console belongs to.
 use super::Result;
 use crate::device::disk;
 use crate::memory::{frame, heap, stack};
@@ -62,7 +62,9 @@ pub(super) fn system_status(process: &Process, address: usize) -> Result {
     )
 }
 
-/// Puts a process into a group, if that is one piece of work; `None` if [`set_group`] has to.
+/// Puts a process into a group if that is one piece of work.
+///
+/// Returns `None` if [`set_group`] has to do it.
 #[inline(never)]
 pub(super) fn set_group_at_once(process: &Process, pid: usize, group: usize) -> Option<isize> {
     let Some(member) = named(process, pid) else {
@@ -81,7 +83,9 @@ pub(super) async fn set_group(process: &Process, pid: usize, group: usize) -> is
     put_if(may, process, &member, group)
 }
 
-/// The process with this number; 0 is the process itself.
+/// Returns the process with this number.
+///
+/// 0 is the calling process.
 fn named(process: &Process, pid: usize) -> Option<Arc<Process>> {
     process::find(if pid == 0 { process.pid } else { pid })
 }
@@ -95,7 +99,9 @@ fn put_if(may: bool, process: &Process, member: &Process, group: usize) -> isize
     }
 }
 
-/// Gives the console to a group, if that is one piece of work; `None` if [`set_foreground`] has to.
+/// Gives the console to a group if that is one piece of work.
+///
+/// Returns `None` if [`set_foreground`] has to do it.
 #[inline(never)]
 pub(super) fn set_foreground_at_once(process: &Process, group: usize) -> Option<isize> {
     if !process.has_right(CONSOLE) {
@@ -120,11 +126,15 @@ pub(super) async fn set_foreground(process: &Process, group: usize) -> isize {
     give_if(has_member, process, group)
 }
 
-/// The group with this number; 0 is none.
+/// Returns the group with this number.
+///
+/// 0 is no group.
 fn foreground(process: &Process, group: usize) -> Option<Group> {
     (group != 0).then(|| process.named_group(group))
 }
 
+/// Gives the console to a group that has a member.
+///
 /// Without a member nothing would end what runs in front.
 fn give_if(has_member: bool, process: &Process, group: usize) -> isize {
     if !has_member || !process.has_right(CONSOLE) {

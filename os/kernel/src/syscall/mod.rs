@@ -1,8 +1,8 @@
 //! System calls, as [`corank_abi::call`] describes them.
 //!
 //! A call comes from a thread ([`serve_at_once`], then [`serve`]) or from a process's submission
-//! ring ([`at_once`], then [`wait`]). What a call does is written once: what it does without
-//! waiting in `at_once`, and waiting in `wait`.
+//! ring ([`at_once`], then [`wait`]). What a call does is written once. What it does without
+//! waiting is in `at_once`, and what it does with waiting is in `wait`.
 mod files;
 mod fs;
 mod information;
@@ -35,10 +35,12 @@ use corank_abi::rights::MACHINE;
 use core::pin::{Pin, pin};
 use core::sync::atomic::Ordering;
 
-/// What a call returns; a bad pointer ends the process.
+/// What a call returns.
+///
+/// A bad pointer ends the process.
 pub(crate) type Result<T = isize> = core::result::Result<T, BadAddress>;
 
-/// The thread has made a system call, which is served next.
+/// Notes that the thread has made a system call, which is served next.
 #[inline]
 pub(crate) fn note_call(thread: &Thread, context: &Context) {
     stretch::works_on(Work::Call(context.call().0));
@@ -46,7 +48,9 @@ pub(crate) fn note_call(thread: &Thread, context: &Context) {
     thread.process.step();
 }
 
-/// Whether the thread's registers describe `ring_enter`. Coroutines make hardly any other call.
+/// Tests whether the thread's registers describe `ring_enter`.
+///
+/// Coroutines make hardly any other call.
 #[inline]
 pub(crate) fn is_ring_enter(context: &Context) -> bool {
     context.call().0 == RING_ENTER
@@ -67,8 +71,9 @@ pub(crate) async fn enter_ring(thread: &Thread, context: &Context) -> Result {
     }
 }
 
-/// Serves the system call that the thread's registers describe if that is done without waiting, and
-/// the thread goes on behind it; `None` if [`serve`] has to.
+/// Serves the system call that the thread's registers describe, if that is done without waiting.
+///
+/// The thread then goes on behind the call. Returns `None` if [`serve`] has to serve it.
 #[inline]
 pub(crate) fn serve_at_once(thread: &Thread, context: &Context) -> Option<Result> {
     let (number, arguments) = context.call();
@@ -111,7 +116,7 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
     Ok(match number {
         EXIT => return Err(End::Exit(first as i32)),
         YIELD => {
-            // A process that gives way has changed its bitmap since the kernel read it: it must not
+            // A process that gives way has changed its bitmap since the kernel read it. It must not
             // come back at an old level.
             thread.come_to_rest();
             corank::yield_now().await;
@@ -128,7 +133,9 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
     })
 }
 
-/// Serves a call that is long, or seldom made. See [`pace::apart`].
+/// Serves a call that is long, or seldom made.
+///
+/// See [`pace::apart`].
 ///
 /// # Errors
 /// As [`serve`].
@@ -148,14 +155,14 @@ async fn serve_rare(thread: &Thread, context: &Context) -> core::result::Result<
                     Ok(exec) => exec.await?,
                     Err(OutOfMemory) => FAILED,
                 },
-                // No handler runs meanwhile: it might move the heap's end as well.
+                // No handler runs meanwhile, because it might move the heap's end too.
                 _ => match apart(process, process::sbrk(process, first as isize)) {
                     Ok(sbrk) => sbrk.await,
                     Err(OutOfMemory) => FAILED,
                 },
             }
         }
-        // The thread has paid for it: it works when there is no memory.
+        // The thread has paid for it, so it works when there is no memory.
         KILL | GROUP_SET | FOREGROUND => {
             Box::pin(act_on_others(process, number, first, second)).await
         }
@@ -165,8 +172,8 @@ async fn serve_rare(thread: &Thread, context: &Context) -> core::result::Result<
             None => FAILED,
         },
         RING_CANCEL => match thread.worker().ring() {
-            // The thread has paid for it: a program that is told that a call is not under way
-            // believes that its buffer is free.
+            // The thread has paid for it. If a program reads that a call is not under way, it takes
+            // its buffer as free.
             Some(ring) => Box::pin(ring.cancel(process, first as u64)).await,
             None => FAILED,
         },
@@ -202,7 +209,9 @@ async fn block(thread: &Thread, number: usize, arguments: [usize; 3]) -> Result 
     wait(process, process.wait_mode(), number, arguments, &mut buffer).await
 }
 
-/// [`block`] by a kernel thread, on the stack that the thread keeps for this.
+/// Serves a call as [`block`] does, by a kernel thread.
+///
+/// It runs on the stack that the thread keeps for this.
 async fn block_on_stack(thread: &Thread, number: usize, arguments: [usize; 3]) -> Result {
     let stack = thread.kernel_stack.lock().take();
     let call = Call {
@@ -219,8 +228,10 @@ async fn block_on_stack(thread: &Thread, number: usize, arguments: [usize; 3]) -
     result
 }
 
-/// A rare call's future in a place of its own: neither its size nor its code is part of what every
-/// call goes through. It is charged to the process, with a request to a service.
+/// Puts a rare call's future into a place of its own.
+///
+/// Neither its size nor its code is part of what every call goes through. It is charged to the
+/// process, with a request to a service.
 ///
 /// # Errors
 /// When there is no memory for it.
@@ -235,8 +246,10 @@ fn apart<'a, T, F: Future<Output = T> + Send + 'a>(
     }))
 }
 
-/// Serves a call if that is done without waiting; `None` if [`wait`] has to. A call that makes
-/// sense only for a thread does not exist here.
+/// Serves a call if that is done without waiting.
+///
+/// Returns `None` if [`wait`] has to serve it. A call that makes sense only for a thread does not
+/// exist here.
 pub(crate) fn at_once(
     process: &Arc<Process>,
     number: usize,
@@ -307,8 +320,9 @@ async fn act_on_others(process: &Process, number: usize, first: usize, second: u
     }
 }
 
-/// Whether a call that waits can be dropped and has then done nothing but what its buffer tells.
-/// One that the file system's service works on can't: it is done in bounded time.
+/// Tests whether a call that waits can be dropped, having done nothing but what its buffer tells.
+///
+/// A call that the file system's service works on can't be dropped. It is done in bounded time.
 pub(crate) fn can_be_dropped(process: &Process, number: usize, first: usize) -> bool {
     match number {
         READ | WRITE => !matches!(process.file(first), Some(File::Disk(_))),
@@ -318,9 +332,10 @@ pub(crate) fn can_be_dropped(process: &Process, number: usize, first: usize) -> 
     }
 }
 
-/// Serves a call, and waits in the given way where it has to. `buffer` is the program's memory that
-/// the last two arguments name: a call that is dropped leaves it as far advanced as bytes have been
-/// transferred.
+/// Serves a call, and waits in the given way where it has to.
+///
+/// `buffer` is the program's memory that the last two arguments name. A call that is dropped leaves
+/// it as far advanced as bytes have been transferred.
 ///
 /// # Errors
 /// When the call passes a bad pointer.

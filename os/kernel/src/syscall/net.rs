@@ -1,5 +1,6 @@
-//! Calls on sockets. Those of rCore-Tutorial-v3 that make one say only that they failed; ours say
-//! why.
+//! Calls on sockets.
+//!
+//! Those of rCore-Tutorial-v3 that make a socket say only that they failed. Corank's own say why.
 use super::Result;
 use super::information::write;
 use crate::file::File;
@@ -18,7 +19,9 @@ use core::net::Ipv4Addr;
 
 type Made = core::result::Result<usize, Failure>;
 
-/// Serves a call if that is done without waiting; `None` if [`wait`] has to.
+/// Serves a call if that is done without waiting.
+///
+/// Returns `None` if [`wait`] has to serve it.
 #[inline(never)]
 pub(super) fn at_once(process: &Process, number: usize, arguments: [usize; 3]) -> Option<Result> {
     let [first, second, third] = arguments;
@@ -114,12 +117,12 @@ fn open(process: &Process, connection: Arc<Connection>) -> Made {
     process.open(file).ok_or(Failure(TOO_MANY_FILES))
 }
 
-/// How many connections may wait at a listener that this call makes.
+/// Returns how many connections may wait at a listener that this call makes.
 fn backlog(call: usize, asked: usize) -> usize {
     if call == LISTEN { BACKLOG } else { asked }
 }
 
-/// What a call that makes a listener returns.
+/// Returns the result of a call that makes a listener.
 fn listening_code(call: usize, made: Made) -> isize {
     match made {
         Err(_) if call == LISTEN => FAILED,
@@ -148,7 +151,8 @@ fn open_listener(process: &Process, listener: Arc<Listener>) -> Made {
 }
 
 fn udp(process: &Process, remote: usize, local: usize, remote_port: usize) -> Made {
-    // Numbers as rCore-Tutorial-v3's programs pass them: the upper bits of a register don't count.
+    // Numbers come as rCore-Tutorial-v3's programs pass them. The upper bits of a register don't
+    // count.
     let remote = Ipv4Addr::from_bits(remote as u32);
     let datagrams =
         net::connect_datagrams(&process.account, remote, local as u16, remote_port as u16)?;

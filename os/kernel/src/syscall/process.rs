@@ -21,26 +21,33 @@ use core::task::Poll;
 const MAX_ARGUMENTS: usize = 256;
 const MAX_ARGUMENT_BYTES: usize = 32 << 10;
 
-/// How many bytes of an argument are read in one piece of work: some ten instructions for each.
+/// How many bytes of an argument are read in one piece of work.
+///
+/// A byte takes some ten instructions.
 const READ_AT_ONCE: usize = 2 << 10;
 
-/// What copies of them cost for a moment, in bytes: each one in a block of its own that has grown
-/// by doubling, and what points to them.
+/// What copies of the arguments cost for a moment, in bytes.
+///
+/// Each is in a block of its own that has grown by doubling. What points to them is included.
 const COPIES: usize = 2 * MAX_ARGUMENT_BYTES + 128 * MAX_ARGUMENTS;
 
 /// The largest program on the disk that can be run, in bytes.
 const MAX_PROGRAM: usize = 8 << 20;
 
-/// The signals end a process; the number tells with which exit code.
+/// The signals.
+///
+/// Each ends a process, and its number determines the exit code.
 const SIGNALS: core::ops::RangeInclusive<usize> = 1..=31;
 
-/// The signals that rCore-Tutorial-v3 knows in chapter 8, as a mask: SIGINT, SIGILL, SIGABRT,
-/// SIGFPE and SIGSEGV.
+/// The signals that rCore-Tutorial-v3 has in chapter 8, as a mask: SIGINT, SIGILL, SIGABRT, SIGFPE
+/// and SIGSEGV.
 const MASK: usize = 1 << 2 | 1 << 4 | 1 << 6 | 1 << 8 | 1 << 11;
 
-/// The signal that `kill` is asked for. rCore-Tutorial-v3 counts signals up to its chapter 7 and
-/// passes a mask from chapter 8 on. What can be a mask of chapter 8 is one: the first of its
-/// signals counts. Else it is a number, or a mask of one other signal.
+/// Returns the signal that `kill` is asked for.
+///
+/// rCore-Tutorial-v3 counts signals up to its chapter 7 and passes a mask from chapter 8 on. What
+/// can be a mask of chapter 8 is one, and the first of its signals counts. Anything else is a
+/// number, or a mask of one other signal.
 fn signal(asked: usize) -> Option<i32> {
     let is_mask = asked & !MASK == 0 || asked > *SIGNALS.end() && asked.is_power_of_two();
     let number = if is_mask && asked != 0 {
@@ -89,8 +96,9 @@ pub(super) async fn exec(
     })
 }
 
-/// The program that a path means, and what that costs until it is loaded: a plain name is first
-/// looked for in the archive, whatever the current directory is.
+/// Returns the program that a path means, and what that costs until it is loaded.
+///
+/// A plain name is first looked for in the archive, whatever the current directory is.
 async fn find_program(process: &Process, path: &str) -> Option<(Cow<'static, [u8]>, Charge)> {
     if let Some(program) = programs::find(path) {
         return Some((Cow::Borrowed(program), Charge::none()));
@@ -103,8 +111,9 @@ async fn find_program(process: &Process, path: &str) -> Option<(Cow<'static, [u8
     }
 }
 
-/// The strings that `vector` points to, up to a null pointer; `None` when they are too many or too
-/// long. A null vector is empty.
+/// Returns the strings that `vector` points to, up to a null pointer.
+///
+/// Returns `None` when they are too many or too long. A null vector is empty.
 async fn read_arguments(process: &Process, vector: usize) -> Result<Option<Vec<Vec<u8>>>> {
     let mut arguments = Vec::new();
     let mut left = MAX_ARGUMENT_BYTES;
@@ -126,7 +135,9 @@ async fn read_arguments(process: &Process, vector: usize) -> Result<Option<Vec<V
     Ok(None)
 }
 
-/// The string at an address, in pieces; `None` if it is longer than `limit`.
+/// Returns the string at an address, which is read in pieces.
+///
+/// Returns `None` if it is longer than `limit`.
 async fn read_argument(process: &Process, start: usize, limit: usize) -> Result<Option<Vec<u8>>> {
     let mut argument = Vec::new();
     while argument.len() < limit {
@@ -147,7 +158,9 @@ async fn read_argument(process: &Process, start: usize, limit: usize) -> Result<
     Ok(None)
 }
 
-/// Sends a signal to a process, if that is one piece of work; `None` if [`kill`] has to.
+/// Sends a signal to a process if that is one piece of work.
+///
+/// Returns `None` if [`kill`] has to do it.
 #[inline(never)]
 pub(super) fn kill_at_once(process: &Process, pid: usize, asked: usize) -> Option<isize> {
     let Some(signal) = signal(asked) else {
@@ -190,7 +203,7 @@ fn end_if(may: bool, other: &Process, signal: i32) -> isize {
     0
 }
 
-/// The process itself, or a child of it.
+/// Returns the process with this number, if it is the calling process or a child of it.
 fn member(process: &Arc<Process>, pid: usize) -> Option<Arc<Process>> {
     if pid == process.pid {
         Some(process.clone())
@@ -232,7 +245,7 @@ fn old_end(moved: core::result::Result<usize, OutOfMemory>) -> isize {
     moved.map_or(FAILED, |end| end as isize)
 }
 
-/// Moves the end of the heap by little; `None` if it is more.
+/// Lowers the limit of the process's account to so many bytes; returns the limit from now on.
 #[inline(never)]
 pub(super) fn limit_memory(process: &Process, bytes: usize) -> isize {
     let limit = process.account.lower(bytes);
@@ -240,6 +253,7 @@ pub(super) fn limit_memory(process: &Process, bytes: usize) -> isize {
     limit.map_or(FAILED, |limit| limit.min(isize::MAX as usize) as isize)
 }
 
+/// Moves the end of the heap by little; `None` if it is more.
 #[inline(never)]
 pub(super) fn sbrk_at_once(process: &Process, bytes: isize) -> Option<isize> {
     process.move_heap_end_at_once(bytes).map(old_end)
@@ -249,12 +263,16 @@ pub(super) async fn sbrk(process: &Process, bytes: isize) -> isize {
     old_end(process.move_heap_end(bytes).await)
 }
 
-/// The child that is meant: -1 is any.
+/// Returns the child that is meant.
+///
+/// -1 means any.
 fn child(pid: usize) -> Option<usize> {
     (pid as isize != -1).then_some(pid)
 }
 
-/// What `waitpid` returns; `None` while the child runs.
+/// Returns the result of `waitpid`.
+///
+/// Returns `None` while the child runs.
 fn report(process: &Process, waited: Waited, exit_code: usize) -> Option<Result> {
     match waited {
         Waited::Nobody => Some(Ok(FAILED)),

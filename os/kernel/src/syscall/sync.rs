@@ -7,7 +7,9 @@ use corank_abi::call::{
     SEMAPHORE_CREATE,
 };
 
-/// Makes what the call asks for. A mutex waits as its process does, whichever kind is asked for.
+/// Makes what the call asks for.
+///
+/// A mutex waits as its process does, whichever kind is asked for.
 #[inline(never)]
 pub(super) fn create(process: &Process, call: usize, permits: usize) -> isize {
     let number = match call {
@@ -71,7 +73,7 @@ pub(super) async fn wait_condition(
     let (Some(condition), Some(mutex)) = (condition, process.semaphore(Kind::Mutex, mutex)) else {
         return FAILED;
     };
-    // In line first, then unlocked: a signal in between is not lost.
+    // It queues first and unlocks then, so a signal in between is not lost.
     let unlocked = condition
         .stand_in_line()
         .wait_after(|| mutex.up_to_one())
@@ -86,8 +88,9 @@ pub(super) async fn wait_condition(
     0
 }
 
-/// A condition variable's signal that nobody has made use of: when dropped, it goes to another
-/// waiter, if there is one.
+/// A condition variable's signal that has not been used yet.
+///
+/// When dropped, it goes to another waiter, if there is one.
 struct Signal<'a>(&'a Semaphore);
 
 impl Drop for Signal<'_> {

@@ -4,7 +4,7 @@
 //! What an open file is read and written by are [`ring::read`](fn@crate::ring::read) and
 //! [`ring::write`](fn@crate::ring::write). The file system does not stop in the middle of an
 //! operation: dropping one of these futures waits until it is done, which does not depend on
-//! anybody outside.
+//! anything outside.
 use alloc::boxed::Box;
 use alloc::ffi::CString;
 use alloc::string::String;
@@ -18,7 +18,7 @@ use crate::io::OwnedFd;
 use crate::raw::{Error, check, number_call};
 use crate::ring::{AsyncCall, Ended, Payload, Plain};
 
-/// A path, which the call reads; it opens a file, which is closed if nobody sees the result.
+/// A path, which the call reads; it opens a file, which is closed if the result is not seen.
 #[derive(Debug)]
 struct Path(CString);
 
@@ -77,7 +77,7 @@ unsafe impl<T, const PLACE: usize> Payload for Value<T, PLACE> {
     }
 }
 
-/// As [`Options::open`].
+/// Opens a file as [`Options::open`] does.
 ///
 /// # Errors
 /// As there, or the kernel has no memory for an asynchronous call.
@@ -86,7 +86,7 @@ pub async fn open(path: &str, options: Options) -> Result<File, Error> {
     AsyncCall::new(call::FILE_OPEN, [0, options.0 as usize, 0], path).await
 }
 
-/// As [`File::status`].
+/// Returns what [`File::status`] does.
 ///
 /// # Errors
 /// As there, or the kernel has no memory for an asynchronous call.
@@ -97,7 +97,7 @@ pub async fn status_of(file: &File) -> Result<FileStatus, Error> {
     Ok(*unsafe { status.assume_init() })
 }
 
-/// As [`fs::status`](super::status).
+/// Returns what [`fs::status`](super::status) does.
 ///
 /// # Errors
 /// As there, or the kernel has no memory for an asynchronous call.
@@ -108,7 +108,7 @@ pub async fn status(path: &str) -> Result<FileStatus, Error> {
     Ok(*unsafe { status.assume_init() })
 }
 
-/// As [`File::seek`].
+/// Seeks as [`File::seek`] does.
 ///
 /// # Errors
 /// As there, or the kernel has no memory for an asynchronous call.
@@ -118,8 +118,9 @@ pub async fn seek(file: &File, to: From) -> Result<u64, Error> {
     seek.await.map(|position| position as u64)
 }
 
-/// As [`File::close`]. Dropping a file closes it as well, but blocks the thread while the file
-/// system is busy.
+/// Closes a file as [`File::close`] does.
+///
+/// Dropping a file closes it as well, but blocks the thread while the file system is busy.
 ///
 /// # Errors
 /// As there.
@@ -163,7 +164,9 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// Those of the directory at `path`. Nothing is asked of the file system yet.
+    /// Returns the entries of the directory at `path`.
+    ///
+    /// Nothing is asked of the file system yet.
     ///
     /// # Errors
     /// `path` cannot be a path.
@@ -174,7 +177,7 @@ impl Entries {
         })
     }
 
-    /// The next one; `None` behind the last.
+    /// Returns the next one; `None` behind the last.
     ///
     /// # Errors
     /// There is no such directory, the disk could not read, or the kernel has no memory for an

@@ -19,12 +19,12 @@ pub(super) struct Entry {
     pub(super) flags: u8,
     pub(super) key: u64,
     pub(super) level: Priority,
-    /// Whose call it is; none if nobody wants the result.
+    /// The node of the call; none if its result is not wanted.
     pub(super) node: Option<&'static Node>,
 }
 
 impl Entry {
-    /// A call whose result nobody wants.
+    /// Returns the entry of a call with a result that is not wanted.
     pub(super) fn silent(request: Request, level: Priority) -> Self {
         Self {
             request,
@@ -56,12 +56,14 @@ impl Backlog {
         self.0.borrow_mut().push_back(entry);
     }
 
-    /// The first one, if it fits.
+    /// Takes the first one, if it fits.
     pub(super) fn next(&self, fits: impl FnOnce(&Entry) -> bool) -> Option<Entry> {
         self.0.borrow_mut().pop_front_if(|entry| fits(entry))
     }
 
-    /// Takes a node's call back, if it is here. Costs a look at each.
+    /// Takes a node's call back, if it is here.
+    ///
+    /// Costs a check of each entry.
     pub(super) fn take(&self, node: &Node) -> Option<Entry> {
         if self.is_empty() {
             return None;
@@ -71,7 +73,7 @@ impl Backlog {
         entries.remove(place)
     }
 
-    /// A node's call has another level. Whether it is here.
+    /// Gives a node's call another level, and returns whether the call is here.
     pub(super) fn follow(&self, node: &Node, level: Priority) -> bool {
         if self.is_empty() {
             return false;

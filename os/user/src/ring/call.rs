@@ -28,7 +28,7 @@ pub(crate) struct Request {
     pub(crate) arguments: [usize; 3],
 }
 
-/// How a call ended for the one who gave it up.
+/// How a call ended for the caller that gave it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Nothing has happened: the kernel has not seen it.
@@ -72,7 +72,9 @@ struct Name {
 }
 
 impl<P: Payload> AsyncCall<P> {
-    /// The call with this number. `payload` puts the memory that it works on into the arguments.
+    /// Creates the call with this number.
+    ///
+    /// `payload` puts the memory that it works on into the arguments.
     #[inline]
     pub(crate) fn new(call: usize, arguments: [usize; 3], payload: P) -> Self {
         Self {
@@ -86,9 +88,10 @@ impl<P: Payload> AsyncCall<P> {
         }
     }
 
-    /// The same call made `times` times, from 1 to [`ENTRIES`](super::ENTRIES), with memory of
-    /// [`STRIDE`](super::shared::STRIDE) bytes each, one behind the other. Completes when all have;
-    /// the result is the last one's.
+    /// Returns the same call made `times` times, from 1 to [`ENTRIES`](super::ENTRIES), with memory
+    /// of [`STRIDE`](super::shared::STRIDE) bytes each, one behind the other.
+    ///
+    /// Completes when all have; the result is the last one's.
     pub(super) fn repeated(mut self, times: u32) -> Self {
         self.times = times as u16;
         self
@@ -101,7 +104,8 @@ impl<P: Payload> AsyncCall<P> {
         self
     }
 
-    /// The call under a key of the program's own, for the coroutine `waits`: see [`crate::calls`].
+    /// Returns the call under a key of the program's own, for the coroutine `waits`: see
+    /// [`crate::calls`].
     ///
     /// A key that another call has makes this one fail.
     ///
@@ -118,8 +122,7 @@ impl<P: Payload> AsyncCall<P> {
     /// Ends the call. Returns its output if it had been done by then, or in part; `None`: it has
     /// done nothing.
     ///
-    /// Dropping the future ends the call as well, but loses what a call had done that nobody has
-    /// seen.
+    /// Dropping the future ends the call as well, but loses what a call had done unseen.
     pub fn cancel(self: Pin<&mut Self>) -> Option<P::Output> {
         // SAFETY: nothing is moved that has to stay: the payload may lie elsewhere once its call is
         // over.
@@ -135,7 +138,7 @@ impl<P: Payload> AsyncCall<P> {
         }
     }
 
-    /// The call is over for us.
+    /// Ends the call for us.
     fn end(&mut self) -> Ended {
         let Some(node) = self.node.take() else {
             return Ended::Unseen;
@@ -195,12 +198,12 @@ impl<P: Payload> AsyncCall<P> {
     }
 }
 
-/// Who waits, from now on.
+/// Registers the coroutine that waits from now on.
 #[inline]
 fn wait(node: &'static Node, context: &Context<'_>, name: Option<Name>) {
     match name {
         None => node.listener().wait(context),
-        // If that coroutine has exited nobody is left to be woken.
+        // If that coroutine has exited, no waiter is left to be woken.
         Some(name) => drop(node.listener().wait_as(name.waits)),
     }
 }
@@ -247,7 +250,7 @@ pub struct NamedCall<P: Payload> {
 }
 
 impl<P: Payload> NamedCall<P> {
-    /// As [`AsyncCall::cancel`].
+    /// Cancels the call, as [`AsyncCall::cancel`] does.
     pub fn cancel(self: Pin<&mut Self>) -> Option<P::Output> {
         // SAFETY: pinned with the value.
         unsafe { self.map_unchecked_mut(|named| &mut named.call) }.cancel()

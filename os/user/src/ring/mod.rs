@@ -12,8 +12,8 @@
 //! # Buffers
 //! A call owns the buffer that it works on, and gives it back with the result. It can't borrow one:
 //! a future may be leaked, and then no destructor runs that could take the buffer back from the
-//! kernel. One that is leaked keeps its buffer, so the kernel never writes into memory that is
-//! somebody else's by then.
+//! kernel. One that is leaked keeps its buffer, so the kernel never writes into memory that has
+//! another owner by then.
 //!
 //! # Cancelling
 //! Dropping a future cancels its call. When the drop returns, the kernel doesn't touch the buffer
@@ -21,7 +21,7 @@
 //! with one. Then the call
 //!
 //! - has done nothing: a read of up to 64 KiB from a pipe has taken no byte, a lock isn't held, a
-//!   signal went to someone else;
+//!   signal went to another waiter;
 //! - or it had been done before: a lock is given free again, and what else it did is lost with its
 //!   result, as when any future is dropped after it was ready. [`AsyncCall::cancel`] returns that
 //!   result instead.
@@ -78,9 +78,10 @@ pub async fn pipes(count: usize) -> Result<Vec<Pipe>, Error> {
     Ok(pipes)
 }
 
-/// How many asynchronous calls of this thread have been made and are not over: their futures have
-/// neither ended nor been dropped. One whose future was leaked counts for ever. For tests that
-/// nothing is left; looks at each call that is over.
+/// Returns how many asynchronous calls of this thread have been made and are not over.
+///
+/// Their futures have neither ended nor been dropped. A call with a leaked future counts for ever.
+/// For tests that nothing is left; checks each call that is over.
 #[must_use]
 pub fn not_over() -> usize {
     crate::local::block().ring.get().map_or(0, Ring::not_over)
@@ -95,8 +96,9 @@ pub fn read(file: &OwnedFd, buffer: Vec<u8>) -> impl Future<Output = Transferred
     calls::read_async(file.number(), buffer)
 }
 
-/// As [`read`](fn@read), and closes the file, in one submission. It is closed as well if the read
-/// fails or the future is dropped.
+/// Reads as [`read`](fn@read) does, and closes the file, in one submission.
+///
+/// The file is closed as well if the read fails or the future is dropped.
 ///
 /// # Errors
 /// As [`read`](fn@read).

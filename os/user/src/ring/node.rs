@@ -19,7 +19,7 @@ const CHUNK: usize = 32;
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Node {
-    /// Who waits. First, so that it has the address of the node.
+    /// The listener that waits. First, so that it has the address of the node.
     listener: PriorityListener,
     /// The kernel's result, once it is done.
     result: Cell<Option<isize>>,
@@ -49,7 +49,7 @@ impl Node {
         }
     }
 
-    /// The node at this address.
+    /// Returns the node at this address.
     ///
     /// # Safety
     /// It is that of a node.
@@ -71,26 +71,26 @@ impl Node {
         self.epoch.get()
     }
 
-    /// The level of whoever waits, now.
+    /// Returns the level that the waiter has now.
     #[inline]
     pub(super) fn live_level(&self) -> Priority {
         self.listener.level()
     }
 
-    /// What the kernel has returned, once it has.
+    /// Returns what the kernel has returned, once it has.
     #[inline]
     pub(super) fn result(&self) -> Option<isize> {
         self.result.get()
     }
 
-    /// The kernel is done with it. Wakes whoever waits, last.
+    /// Stores the result when the kernel is done with the call, and wakes the waiter last.
     pub(super) fn complete(&self, result: isize) {
         self.result.set(Some(result));
         self.listener.wake();
     }
 }
 
-/// The coroutine that waits has another level.
+/// Passes on that the coroutine that waits has another level.
 fn level_changed(listener: &PriorityListener, level: Priority) {
     // SAFETY: every listener with this function is the first field of a node.
     let node = unsafe { Node::at(core::ptr::from_ref(listener).addr()) };
@@ -115,13 +115,13 @@ impl Pool {
         }
     }
 
-    /// How many nodes calls have.
+    /// Returns how many nodes calls have.
     pub(super) fn taken(&self) -> usize {
         let free = core::iter::successors(self.free.get(), |node| node.next.get());
         self.chunks.borrow().len() * CHUNK - free.count()
     }
 
-    /// A node for a call under its own address as key.
+    /// Takes a node for a call under its own address as key.
     #[inline]
     pub(super) fn take(&self, epoch: u32) -> &'static Node {
         let node = self.free.get().unwrap_or_else(|| self.grow());
@@ -132,7 +132,7 @@ impl Pool {
         node
     }
 
-    /// The call is over, and the kernel doesn't know the key any more.
+    /// Takes a node back: its call is over, and the kernel doesn't know the key any more.
     #[inline]
     pub(super) fn give(&self, node: &'static Node) {
         node.listener.end();
@@ -157,7 +157,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // A call whose future was leaked keeps its node, and all keep theirs then.
+        // A call with a leaked future keeps its node, and all keep theirs then.
         if self.taken() == 0 {
             for chunk in self.chunks.get_mut().drain(..) {
                 // SAFETY: made by `grow`; no call has a node.

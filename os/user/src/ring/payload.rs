@@ -21,10 +21,10 @@ pub unsafe trait Payload: Sized {
     /// Puts the memory's address and length into the call's arguments.
     fn place(&mut self, _arguments: &mut [usize; 3]) {}
 
-    /// The output of a call with this result.
+    /// Returns the output of a call with this result.
     fn finish(self, result: isize) -> Self::Output;
 
-    /// The call ended so, and nobody will see what came of it.
+    /// Undoes a call that ended so; its result will not be seen.
     fn undo(self, _arguments: &[usize; 3], _ended: Ended) {}
 }
 
@@ -61,7 +61,7 @@ unsafe impl<const CALL: usize, const ARGUMENT: usize> Payload for Undo<CALL, ARG
     }
 }
 
-/// No memory, and a file that the call opens: it is closed if nobody sees the result.
+/// No memory, and a file that the call opens: it is closed if the result is not seen.
 #[derive(Clone, Copy, Debug)]
 pub struct Opened;
 
@@ -93,8 +93,8 @@ unsafe impl Payload for Signal {
         check(result)
     }
 
-    /// However it ended, the mutex is not held any more, and a signal that came is for somebody
-    /// else.
+    /// However it ended, the mutex is not held any more, and a signal that came is for another
+    /// waiter.
     fn undo(self, &[condition, mutex, _]: &[usize; 3], ended: Ended) {
         if matches!(ended, Ended::Completed(0..)) {
             let _ = number_call(CONDVAR_SIGNAL, [condition, 0, 0]);
@@ -140,7 +140,7 @@ unsafe impl Payload for Fill {
 pub struct Data(Vec<u8>);
 
 impl Data {
-    /// All that is in `data`.
+    /// Returns a payload with all that is in `data`.
     pub(crate) fn new(data: Vec<u8>) -> Self {
         Self(data)
     }
@@ -165,7 +165,7 @@ unsafe impl Payload for Data {
 pub struct Code(i32);
 
 impl Code {
-    /// Room for a code.
+    /// Returns room for a code.
     pub(crate) fn new() -> Self {
         Self(0)
     }

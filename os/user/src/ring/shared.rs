@@ -35,8 +35,9 @@ pub(super) const STRIDE: usize = size_of::<[usize; 2]>();
 /// Number of a call that does nothing: the kernel knows none with this number.
 const NOTHING: u32 = 0;
 
-/// What the kernel knows a call by that the program has named. Other keys are addresses, which are
-/// even.
+/// Returns the key by which the kernel knows a call that the program has named.
+///
+/// Other keys are addresses, which are even.
 const fn wire_key(key: u64) -> u64 {
     key << 1 | 1
 }
@@ -68,7 +69,9 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// The calling thread's rings. An executor sets them up when it starts.
+    /// Returns the calling thread's rings.
+    ///
+    /// An executor sets them up when it starts.
     ///
     /// # Panics
     /// If too many other threads of the process have some, or the kernel has no memory for them.
@@ -82,8 +85,9 @@ impl Ring {
         )
     }
 
-    /// [`here`](Self::here), if they can be had. Sets them up the first time, with one kernel
-    /// entry.
+    /// Returns the rings as [`here`](Self::here) does, if they can be had.
+    ///
+    /// Sets them up the first time, with one kernel entry.
     pub(crate) fn try_here() -> Option<&'static Self> {
         let slot = &local::block().ring;
         if slot.get().is_none() {
@@ -121,47 +125,53 @@ impl Ring {
         Ok(unsafe { &*ring })
     }
 
-    /// The calling thread ends, and its rings go. No executor runs there any more.
+    /// Releases the rings of the calling thread, which ends.
+    ///
+    /// No executor runs there any more.
     pub(crate) fn leave() {
         if let Some(ring) = local::block().ring.take() {
             let ring = core::ptr::with_exposed_provenance_mut(core::ptr::from_ref(ring).addr());
-            // SAFETY: `set_up` has made it, and nobody else has it: not another thread, and no
+            // SAFETY: `set_up` has made it, and nothing else has it: not another thread, and no
             // executor here.
             drop(unsafe { Box::<Self>::from_raw(ring) });
         }
     }
 
-    /// Whether anything is left for the kernel to do, or for us to hear of.
+    /// Tests whether the kernel has work left, or a completion of it is still to come.
     pub(crate) fn busy(&self) -> bool {
         self.queued_levels.get() != 0 || self.under_way.get() != 0
     }
 
-    /// How many calls are not over.
+    /// Returns how many calls are not over.
     pub(super) fn not_over(&self) -> usize {
         self.nodes.taken()
     }
 
-    /// Levels of the coroutines whose submissions the kernel hasn't seen yet, one bit each.
+    /// Returns the levels of the coroutines with submissions that the kernel hasn't seen yet, one
+    /// bit each.
     #[inline]
     pub(crate) fn queued_levels(&self) -> u64 {
         self.queued_levels.get()
     }
 
-    /// Whether something waits for a kernel entry: also what the kernel has not taken at the last
-    /// one, for which no levels are queued, so that whoever is as urgent need not stop for it.
+    /// Tests whether something waits for a kernel entry.
+    ///
+    /// That includes what the kernel has not taken at the last entry. No levels are queued for it,
+    /// so that a coroutine that is as urgent need not stop for it.
     #[inline]
     pub(crate) fn wants_entry(&self) -> bool {
         self.in_ring() != 0 || !self.backlog.is_empty()
     }
 
-    /// Number of the last submission: it moves when something is submitted.
+    /// Returns the number of the last submission, which moves when something is submitted.
     #[inline]
     pub(crate) fn submitted(&self) -> u32 {
         self.submission_tail.get()
     }
 
-    /// Whether `count` submissions fit, after a kernel entry if they don't before. They don't if
-    /// the kernel takes no more: it has as many calls of this process as it may.
+    /// Tests whether `count` submissions fit, after a kernel entry if they don't before.
+    ///
+    /// They don't if the kernel takes no more: it has as many calls of this process as it may.
     #[inline]
     fn make_room(&self, count: u32) -> bool {
         self.has_room(count) || {
@@ -175,7 +185,7 @@ impl Ring {
         self.in_ring() + count <= ENTRIES
     }
 
-    /// How many submissions the kernel has not taken from the ring.
+    /// Returns how many submissions the kernel has not taken from the ring.
     #[inline]
     fn in_ring(&self) -> u32 {
         self.header.submissions().used(self.submission_tail.get())
@@ -238,8 +248,8 @@ impl Ring {
         tail
     }
 
-    /// A node for a call that shall be submitted, under its own address as key or one of the
-    /// program's; `None` if another call has that key.
+    /// Returns a node for a call that shall be submitted, under its own address as key or one of
+    /// the program's; `None` if another call has that key.
     #[inline]
     pub(super) fn node(&self, name: Option<u64>) -> Option<&'static Node> {
         match name {
@@ -259,14 +269,14 @@ impl Ring {
         Some(node)
     }
 
-    /// The rings that a node belongs to, if they are still those of this process.
+    /// Returns the rings that a node belongs to, if they are still those of this process.
     #[inline]
     pub(super) fn of(node: &Node) -> Option<&'static Self> {
         let ring = local::block().ring.get()?;
         (node.epoch() == ring.epoch).then_some(ring)
     }
 
-    /// The call is over: nobody asks for its node any more.
+    /// Releases the node of a call that is over and is not asked for any more.
     #[inline]
     pub(super) fn forget(&self, node: &'static Node) {
         let key = node.key.get();
@@ -292,15 +302,16 @@ impl Ring {
         });
     }
 
-    /// Submits a call whose result nobody wants.
+    /// Submits a call with a result that is not wanted.
     pub(super) fn submit_silent(&self, request: Request) {
         let level = crate::page::here().running.load(Ordering::Relaxed);
         let level = Priority::new(level.trailing_zeros() as u8).unwrap_or_default();
         self.push_or_keep(Entry::silent(request, level));
     }
 
-    /// The entry of a node in the submission ring, if the kernel hasn't taken it. The kernel takes
-    /// entries only when we enter it, so until then they are ours to change.
+    /// Returns the entry of a node in the submission ring, if the kernel hasn't taken it.
+    ///
+    /// The kernel takes entries only when we enter it, so until then they are ours to change.
     fn entry(&self, number: u32) -> Option<*mut Submission> {
         let taken = self.header.submission_head.load(Ordering::Acquire);
         let queued = (number.wrapping_sub(taken) as i32) >= 0;
@@ -349,9 +360,10 @@ impl Ring {
         }
     }
 
-    /// Tells the kernel that the one who waits for a call has another level. More urgent: at once,
-    /// with a kernel entry. Less urgent: with the next entry, because until then nobody waits
-    /// longer by it than it would have anyway.
+    /// Tells the kernel that the waiter of a call has another level.
+    ///
+    /// If it is more urgent, at once, with a kernel entry. If it is less urgent, with the next
+    /// entry: until then no coroutine waits longer by it than it would have anyway.
     pub(super) fn follow(&self, node: &Node, level: Priority) {
         let before = node.level.replace(level);
         if node.result().is_some() || before == level || self.backlog.follow(node, level) {
@@ -406,14 +418,15 @@ impl Ring {
         number_call(RING_ENTER, [wait_for, 0, 0]).expect("the rings are set up");
     }
 
-    /// Whether the kernel has completed anything that hasn't been taken in.
+    /// Tests whether the kernel has completed anything that hasn't been taken in.
     #[inline]
     pub(crate) fn has_completions(&self) -> bool {
         self.header.has_completions(self.completion_head.get())
     }
 
-    /// Takes in what the kernel has completed, and wakes those who wait for it. The executor clears
-    /// the process page's `arriving` levels when it runs next.
+    /// Takes in what the kernel has completed, and wakes the coroutines that wait for it.
+    ///
+    /// The executor clears the process page's `arriving` levels when it runs next.
     #[inline(always)]
     pub(crate) fn take_completions(&self) {
         let ring = self.header.completions();

@@ -1,7 +1,7 @@
-//! The index of calls by their keys: a hash table whose buckets are lists through the calls.
+//! The index of calls by their keys.
 //!
-//! It is made when a process first cancels or re-prioritises a call, in pieces, and follows each
-//! call from then on.
+//! It is a hash table whose buckets are lists through the calls. It is made in pieces when a
+//! process first cancels or re-prioritises a call, and follows each call from then on.
 
 use super::{ALL, Calls, NONE, Place, SEARCHED_AT_ONCE, Search, reports};
 use crate::memory::account::{self, Account, Charge};
@@ -16,9 +16,11 @@ const BUCKETS_AT_ONCE: usize = SEARCHED_AT_ONCE;
 const INDEXED_AT_ONCE: usize = SEARCHED_AT_ONCE / 4;
 
 impl Calls {
-    /// A call that is served, in the key's bucket. Visits a bounded number of calls.
+    /// Finds a call that is served, in the key's bucket.
+    ///
+    /// Visits a bounded number of calls.
     pub(super) fn find(&mut self, key: u64, search: &mut Search) -> Option<usize> {
-        // What was linked behind a call may be in the bucket now: then all of that is visited once
+        // What was linked behind a call may be in the bucket now. Then all of that is visited once
         // more.
         if search.has_bucket && search.entered == self.entered {
             return None;
@@ -30,7 +32,7 @@ impl Calls {
             let is_same = call.serial == place.serial && call.served.reports();
             (is_same && self.bucket(call.served.key) == bucket).then_some(place.number as u32)
         };
-        // Without the call that it had come to the visit begins anew.
+        // Without the call that it had come to, the visit begins anew.
         let mut number = match search.at.take().and_then(is_there) {
             Some(number) => number,
             None => {
@@ -59,8 +61,10 @@ impl Calls {
         search.has_bucket && search.linked >= self.calls.capacity()
     }
 
-    /// A submission that waits behind another: the call, and the place in its `rest`. Searches for
-    /// bounded time, when the key's bucket has been visited.
+    /// Finds a submission that waits behind another.
+    ///
+    /// Returns the call, and the place in its `rest`. Searches for bounded time, when the key's
+    /// bucket has been visited.
     pub(super) fn find_linked(&self, key: u64, search: &mut Search) -> Option<(usize, usize)> {
         if !search.has_bucket {
             return None;
@@ -87,8 +91,10 @@ impl Calls {
         None
     }
 
-    /// Keys are addresses or small numbers: a multiplication spreads them. A program that chooses
-    /// its keys so that they collide makes its own cancellations slow.
+    /// Returns the bucket of a key.
+    ///
+    /// Keys are addresses or small numbers, and a multiplication spreads them. A program that
+    /// chooses its keys so that they collide makes its own cancellations slow.
     fn bucket(&self, key: u64) -> usize {
         let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         hash as usize & self.buckets.len().wrapping_sub(1)
@@ -110,7 +116,9 @@ impl Calls {
         }
     }
 
-    /// Takes a call out of its bucket; `None` if there is no such call.
+    /// Takes a call out of its bucket.
+    ///
+    /// Returns `None` if there is no such call.
     pub(super) fn leave(&mut self, number: usize) -> Option<()> {
         let call = self.calls.get(number)?;
         if number >= self.indexed || !call.served.reports() {
@@ -130,8 +138,9 @@ impl Calls {
         Some(())
     }
 
-    /// Puts a bounded number of calls into their buckets, which this account pays for. Returns
-    /// whether all are there, and can be found.
+    /// Puts a bounded number of calls into their buckets, which this account pays for.
+    ///
+    /// Returns whether all are there, and can be found.
     pub(super) fn index_some(&mut self, account: &Arc<Account>) -> bool {
         if self.indexed == ALL {
             return true;
@@ -153,9 +162,10 @@ impl Calls {
         self.indexed == ALL
     }
 
-    /// Makes a bounded number of empty buckets. Returns whether all are there: as many as there is
-    /// room for calls, or as many as there is memory for, at least one. No fault is injected here:
-    /// nothing fails.
+    /// Makes a bounded number of empty buckets.
+    ///
+    /// Returns whether all are there. They are as many as there is room for calls, or as many as
+    /// there is memory for, at least one. No fault is injected here, because nothing fails.
     fn make_some_buckets(&mut self, account: &Arc<Account>) -> bool {
         if self.buckets_wanted == 0 {
             self.buckets = Vec::new();
