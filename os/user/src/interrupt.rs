@@ -36,8 +36,8 @@
 //! ```
 //! The handler is entered by the kernel, or, if the interrupt came while it was masked for a
 //! moment, called by the code that unmasks. If the closure waits in a system call, the handler runs
-//! beside that (*blocked with stack*). Less urgent coroutines wait for the end of the closure in any
-//! case.
+//! beside that (*blocked with stack*). Less urgent coroutines wait for the end of the closure in
+//! any case.
 //!
 //! There are [`STACK_COUNT`] stacks; at the innermost level an interrupt stays pending, up to the
 //! end of the closure there. [`stacks`] tells how many are in use.
