@@ -47,7 +47,9 @@ impl Kept {
         places * size_of::<Completion>() + segments(room) * 2 * segment
     }
 
-    /// Makes room for so many completions. Copies at most one segment.
+    /// Makes room for so many completions.
+    ///
+    /// Copies at most one segment.
     ///
     /// # Errors
     /// When there is no memory for them; what there was room for stays.

@@ -48,7 +48,9 @@ pub const CONNECTION: u64 = 2;
 /// [`SocketStatus::kind`] of a UDP socket.
 pub const DATAGRAMS: u64 = 3;
 
-/// What is known of a socket. Addresses are IPv4, the first byte the most significant.
+/// What is known of a socket.
+///
+/// Addresses are IPv4, the first byte the most significant.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketStatus {

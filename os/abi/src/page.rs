@@ -43,7 +43,9 @@ pub const fn ring_base(worker: usize) -> usize {
 /// The level of a process that says nothing about its own: the middle of 0 (most urgent) to 63.
 pub const DEFAULT_LEVEL: u8 = 32;
 
-/// What a worker of a process says of its coroutines. Bit *i* stands for level *i*.
+/// What a worker of a process says of its coroutines.
+///
+/// Bit *i* stands for level *i*.
 ///
 /// The process writes it, the kernel reads it (and sets bits of `arriving`). A process that lies
 /// hurts itself alone: the kernel masks what it reads with what the process was granted.
@@ -74,11 +76,12 @@ pub struct ProcessPage {
     pub deadlines: Deadlines,
 }
 
-/// For each level, a time before which no timer of a coroutine at that level is due. When it has
-/// come while the process does not run, or runs but has its [`flag`](ProcessPage::flag) open, the
-/// kernel notes an arrival at that level and raises the flag. A bound that is too early costs a
-/// check in vain. The kernel checks when a thread of the process gives way or waits, and when a
-/// bound that it saw then is due. Written by the process alone.
+/// For each level, a time before which no timer of a coroutine at that level is due.
+///
+/// When it has come while the process does not run, or runs but has its [`flag`](ProcessPage::flag)
+/// open, the kernel notes an arrival at that level and raises the flag. A bound that is too early
+/// costs a check in vain. The kernel checks when a thread of the process gives way or waits, and
+/// when a bound that it saw then is due. Written by the process alone.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Deadlines {
@@ -109,7 +112,7 @@ impl Default for Deadlines {
     }
 }
 
-/// What the kernel says to everyone.
+/// What the kernel says to all processes.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct SystemPage {

@@ -2,9 +2,9 @@
 //!
 //! A process may end itself and its descendants ([`KILL`](crate::call::KILL)) and put them into
 //! groups ([`GROUP_SET`](crate::call::GROUP_SET)). It may take levels and rights from itself and
-//! its children ([`GRANT`](crate::call::GRANT), [`RESTRICT`](crate::call::RESTRICT)). A process
-//! whose parent has ended is a child of the first process. The kernel looks back 1024 generations
-//! for an ancestor.
+//! its children ([`GRANT`](crate::call::GRANT), [`RESTRICT`](crate::call::RESTRICT)). When
+//! its parent has ended, a process is a child of the first process. The kernel goes back 1024
+//! generations to find an ancestor.
 //!
 //! The first process has all rights. Children have at first what their parent has; nothing ever
 //! comes back. A program that another process runs (`exec`) has the rights of that process.

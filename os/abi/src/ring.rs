@@ -90,8 +90,9 @@ impl RingHeader {
     }
 }
 
-/// The two counters of a ring. Each operation is one side's, and takes the counter that this side
-/// keeps itself.
+/// The two counters of a ring.
+///
+/// Each operation is one side's, and takes the counter that this side keeps itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Counters<'a> {
     head: &'a AtomicU32,
@@ -149,7 +150,9 @@ impl Counters<'_> {
     }
 }
 
-/// The kernel's end of the completion ring. Under a lock: completions come from every hart.
+/// The kernel's end of the completion ring.
+///
+/// Under a lock: completions come from every hart.
 #[derive(Debug, Default)]
 pub struct Outbox {
     /// Number of the next completion in the ring.
@@ -179,8 +182,9 @@ impl Outbox {
         Kept::bytes(completions)
     }
 
-    /// Makes room to keep so many completions, no less than there was. Copies no more than 512 of
-    /// them, however many are kept.
+    /// Makes room to keep so many completions, no less than there was.
+    ///
+    /// Copies no more than 512 of them, however many are kept.
     ///
     /// # Errors
     /// When there is no memory for them; what there was room for stays.
@@ -189,9 +193,11 @@ impl Outbox {
     }
 
     /// Puts a completion into the ring with so many entries, by `write`, which is told its number;
-    /// keeps it while there is no room. Takes no memory: there must be [`room`](Self::room) for it,
-    /// which the kernel makes before it takes a submission. Without room it is lost: that is a
-    /// defect of the kernel, which does not end the machine.
+    /// keeps it while there is no room.
+    ///
+    /// Takes no memory: there must be [`room`](Self::room) for it, which the kernel makes before it
+    /// takes a submission. Without room it is lost: that is a defect of the kernel, which does not
+    /// end the machine.
     #[inline]
     pub fn add(
         &mut self,
@@ -225,8 +231,9 @@ impl Outbox {
         self.in_ring(header, entries) + self.kept.len() as u32
     }
 
-    /// Moves as many kept completions into the ring as there was room for at the beginning. The
-    /// process sees them at once, so that each costs a few instructions.
+    /// Moves as many kept completions into the ring as there was room for at the beginning.
+    ///
+    /// The process sees them at once, so that each costs a few instructions.
     #[cold]
     fn fill(&mut self, header: &RingHeader, entries: u32, mut write: impl FnMut(u32, Completion)) {
         let room = entries - self.in_ring(header, entries);

@@ -22,14 +22,16 @@
 //!
 //! Nothing is lost: raising, opening and closing are all read-modify-writes of one word, so of a
 //! producer and the thread one comes second. A producer that comes second finds the flag open and
-//! interrupts; a thread that comes second sees what was put there, and looks after opening.
+//! interrupts; a thread that comes second sees what was put there, and checks after opening.
 //! `os/abi/tests/loom.rs` and `spec/promela/upcall.pml` try every interleaving.
 #[cfg(not(loom))]
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Whether something that arrives for a process has to interrupt it. Open in a page of zeros.
+/// A flag that says whether something that arrives for a process has to interrupt it.
+///
+/// Open in a page of zeros.
 #[repr(transparent)]
 #[derive(Debug, Default)]
 pub struct Flag(AtomicU32);
@@ -78,6 +80,7 @@ impl Flag {
 }
 
 /// What the kernel and the interrupted thread tell each other, in the thread's own memory.
+///
 /// [`UPCALL_SETUP`] gives its address, a multiple of 8.
 ///
 /// Only the thread itself and, while it is not in user mode, the kernel use it: no other thread or
@@ -120,10 +123,12 @@ impl Default for Block {
     }
 }
 
-/// The interrupted registers. The kernel writes it to the upper end of the interrupt's stack and
-/// enters the handler with its address in `a0` and `sp`, and in `a1` 1 if a system call of the
-/// thread waits, else 0; [`UPCALL_RETURN`](crate::call::UPCALL_RETURN) puts the registers back.
-/// `gp` and `tp` are as they were.
+/// The interrupted registers.
+///
+/// The kernel writes it to the upper end of the interrupt's stack and enters the handler with its
+/// address in `a0` and `sp`, and in `a1` 1 if a system call of the thread waits, else 0;
+/// [`UPCALL_RETURN`](crate::call::UPCALL_RETURN) puts the registers back. `gp` and `tp` are as they
+/// were.
 ///
 /// The program may change it: it could set its registers anyway.
 #[repr(C, align(16))]

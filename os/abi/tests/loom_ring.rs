@@ -7,7 +7,7 @@
 //! as a deadlock: the process waits, and nothing interrupts it. One that is written over another
 //! shows as an access that is not ordered. What it is there to find:
 //!
-//! - `Outbox` drops what there is no room for, or writes it all the same;
+//! - `Outbox` drops what there is no room for, or writes it nevertheless;
 //! - the process does not check `kept` when it has emptied the ring, or only then (the first form
 //!   of this protocol, found so);
 //! - `kept` is not written, or only after the flag was raised;

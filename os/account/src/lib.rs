@@ -69,7 +69,9 @@ impl Account {
     }
 
     /// Returns an account for a child of the process that has this one: without a limit of its own,
-    /// below this account if this has one, else beside it. One allocation.
+    /// below this account if this has one, else beside it.
+    ///
+    /// One allocation.
     #[must_use]
     pub fn child(self: &Arc<Account>) -> Arc<Account> {
         let above = match &self.parent {
@@ -96,9 +98,10 @@ impl Account {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Lowers its limit to so many bytes; a limit that is lower already stays. Returns the limit
-    /// from now on. What is charged above the limit stays charged, and further charges fail until
-    /// enough of it was given back.
+    /// Lowers its limit to so many bytes; a limit that is lower already stays.
+    ///
+    /// Returns the limit from now on. What is charged above the limit stays charged, and further
+    /// charges fail until enough of it was given back.
     ///
     /// # Errors
     /// [`TooManyLimits`] if it has no limit yet and there are [`MOST_LIMITS`] above it.
@@ -143,6 +146,8 @@ impl Account {
         }
     }
 
+    /// Takes so many bytes, or refuses them.
+    ///
     /// What it refuses it has counted for a moment, so that a charge on another hart may be refused
     /// as well. The order of these operations among others does not matter: they count, and publish
     /// nothing.
@@ -162,7 +167,9 @@ impl Account {
     }
 }
 
-/// Bytes that are reserved in an account. Dropped, it gives them back.
+/// Bytes that are reserved in an account.
+///
+/// Dropped, it gives them back.
 #[derive(Debug, Default)]
 #[must_use = "a charge that is dropped is given back"]
 pub struct Charge {

@@ -61,8 +61,9 @@ impl Display for Status {
     }
 }
 
-/// The head of an answer, written piece by piece. Whatever it is given, it stays one head: a line
-/// break in a value ends the value.
+/// The head of an answer, written piece by piece.
+///
+/// Whatever it is given, it stays one head: a line break in a value ends the value.
 #[derive(Debug)]
 #[must_use = "a head needs its end"]
 pub struct Head<'a>(&'a mut Vec<u8>);

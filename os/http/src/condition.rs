@@ -4,8 +4,10 @@ use alloc::string::String;
 
 use crate::date;
 
-/// What tells one state of a file from another one. The dates of a FAT file system have two
-/// seconds' resolution, so the tag is a weak one: the file may have changed twice in them.
+/// What tells one state of a file from another one.
+///
+/// The dates of a FAT file system have two seconds' resolution, so the tag is a weak one: the file
+/// may have changed twice in them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     /// The entity tag, as it stands in `ETag`.
@@ -25,8 +27,9 @@ impl Version {
     }
 }
 
-/// The conditions of a request, as its fields say them. Of a field that stands there more than once
-/// the first one counts.
+/// The conditions of a request, as its fields say them.
+///
+/// Of a field that stands there more than once the first one counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Conditions<'a> {
     /// `If-Match`
@@ -57,7 +60,9 @@ pub enum Verdict {
 
 impl Conditions<'_> {
     /// Judges a file that is there, in the order of RFC 9110, section 13.2.2, for a method that
-    /// only reads. `now` is the time, if it is known.
+    /// only reads.
+    ///
+    /// `now` is the time, if it is known.
     #[must_use]
     pub fn judge(&self, version: &Version, now: Option<i64>) -> Verdict {
         let since = |field: &str| Some((version.modified?, date::parse(field, now)?));

@@ -6,8 +6,10 @@ use core::fmt;
 /// The least urgent level.
 const LAST: u8 = 63;
 
-/// Rules that give levels to paths. The longest prefix counts, in whole parts of the path. Upper
-/// and lower case are alike, and empty parts are none, as in the file system.
+/// Rules that give levels to paths.
+///
+/// The longest prefix counts, in whole parts of the path. Upper and lower case are alike, and empty
+/// parts are none, as in the file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Levels {
     rules: Vec<(String, u8)>,
@@ -63,7 +65,9 @@ impl Levels {
         self.other = other.min(LAST);
     }
 
-    /// Adds a rule, `PREFIX=LEVEL`. One for the same prefix gives way.
+    /// Adds a rule, `PREFIX=LEVEL`.
+    ///
+    /// One for the same prefix gives way.
     ///
     /// # Errors
     /// It has another form.

@@ -16,8 +16,9 @@ pub struct Listing {
 const END: usize = 64;
 
 impl Listing {
-    /// Begins the page of the directory with this path, which ends with `/`. Of `limit` bytes room
-    /// is reserved; `None` without memory for them.
+    /// Begins the page of the directory with this path, which ends with `/`.
+    ///
+    /// Of `limit` bytes room is reserved; `None` without memory for them.
     #[must_use]
     pub fn new(directory: &str, limit: usize) -> Option<Self> {
         let mut page = String::new();

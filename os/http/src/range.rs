@@ -45,7 +45,9 @@ impl Wanted {
     }
 }
 
-/// Digits, and nothing else. What is larger than any file counts as the largest number.
+/// Parses digits, and nothing else.
+///
+/// What is larger than any file counts as the largest number.
 pub(crate) fn number(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().unwrap_or(u64::MAX))

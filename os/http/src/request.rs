@@ -104,8 +104,9 @@ pub struct Request<'a> {
     pub range: Option<Wanted>,
 }
 
-/// A request that cannot be served. The connection ends with the answer, because where the next
-/// request would begin is not known.
+/// A request that cannot be served.
+///
+/// The connection ends with the answer, because where the next request would begin is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Why.

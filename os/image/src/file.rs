@@ -35,7 +35,9 @@ fn ensure(good: bool, otherwise: &'static str) -> Result<(), Defect> {
     if good { Ok(()) } else { Err(Defect(otherwise)) }
 }
 
-/// What a page of an image may be used for. All may be read; none is both writable and executable.
+/// What a page of an image may be used for.
+///
+/// All may be read; none is both writable and executable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
     /// Constants, or what only relocation writes: shared.
@@ -70,8 +72,10 @@ const DYNAMIC: [i64; 17] = [
 
 const RELA_SIZE: usize = 24;
 
-/// A file that is an image. Its segments lie one after the other from address 0 on, no page belongs
-/// to two, and all its relocations are relative.
+/// A file that is an image.
+///
+/// Its segments lie one after the other from address 0 on, no page belongs to two, and all its
+/// relocations are relative.
 #[derive(Debug)]
 pub struct Image<'a> {
     elf: ElfBytes<'a, LittleEndian>,
@@ -240,7 +244,7 @@ impl<'a> Image<'a> {
         RelaIterator::new(LittleEndian, Class::ELF64, self.relocations)
     }
 
-    /// Returns the bytes in memory: whole pages.
+    /// Returns the number of bytes in memory, in whole pages.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size

@@ -22,8 +22,8 @@ mod expansion;
 ///   and gives it back with the result;
 /// - the macro `read!`, in which the two differ by their parameters alone: `read!(file, buffer)`
 ///   blocks the thread, `read!(file, buffer, key, cid)` is the future. `key` is the number by which
-///   both sides, kernel and process, know the call, and `cid` the coroutine at whose live level it
-///   is served and which is woken when it is done.
+///   both sides, kernel and process, know the call, and `cid` the coroutine that is woken when it
+///   is done: the call is served at the live level of that coroutine.
 ///
 /// # What can be declared
 /// The attribute names the number of the call, a constant of `corank_abi::call`. There are up to

@@ -28,16 +28,18 @@ use corank_macros::async_fn;
 
 use crate::raw::Error;
 
-/// Reads into `buffer` from the file with this descriptor, and returns how many bytes came. On a
-/// pipe this waits until the buffer is full or every write end is closed.
+/// Reads into `buffer` from the file with this descriptor, and returns how many bytes came.
+///
+/// On a pipe this waits until the buffer is full or every write end is closed.
 ///
 /// # Errors
 /// The descriptor isn't open for reading.
 #[async_fn(READ)]
 pub fn read(file: usize, buffer: &mut [u8]) -> Result<usize, Error>;
 
-/// Writes `data` to the file with this descriptor, and returns how many bytes were taken. Waits
-/// while a pipe is full.
+/// Writes `data` to the file with this descriptor, and returns how many bytes were taken.
+///
+/// Waits while a pipe is full.
 ///
 /// # Errors
 /// The descriptor isn't open for writing, or a pipe has no read end any more.
@@ -51,16 +53,18 @@ pub fn write(file: usize, data: &[u8]) -> Result<usize, Error>;
 #[async_fn(SLEEP)]
 pub fn sleep(milliseconds: usize) -> Result<usize, Error>;
 
-/// Waits until the child `pid` has ended, and returns its number; `usize::MAX` is any child. Its
-/// exit code goes to `code`.
+/// Waits until the child `pid` has ended, and returns its number; `usize::MAX` is any child.
+///
+/// Its exit code goes to `code`.
 ///
 /// # Errors
 /// There is no such child, or it has been waited for already.
 #[async_fn(WAIT_PROCESS)]
 pub fn waitpid(pid: usize, code: &mut i32) -> Result<usize, Error>;
 
-/// Waits until the thread `tid` of this process has ended, and returns its exit code. A negative
-/// one comes back as an error.
+/// Waits until the thread `tid` of this process has ended, and returns its exit code.
+///
+/// A negative one comes back as an error.
 ///
 /// # Errors
 /// There is no such thread, or it has been waited for already.
@@ -82,8 +86,10 @@ pub fn mutex_lock(mutex: usize) -> Result<usize, Error>;
 pub fn semaphore_down(semaphore: usize) -> Result<usize, Error>;
 
 /// Unlocks a mutex of the kernel, waits for a signal of a condition variable, and locks the mutex
-/// again. A future that is dropped after its first poll leaves the mutex unlocked, whatever it was
-/// waiting for; a signal that came goes to another waiter.
+/// again.
+///
+/// A future that is dropped after its first poll leaves the mutex unlocked, whatever it was waiting
+/// for; a signal that came goes to another waiter.
 ///
 /// # Safety
 /// The caller holds the mutex, which is not held by a guard of [`crate::sync`]. A future that is
@@ -95,8 +101,9 @@ pub fn semaphore_down(semaphore: usize) -> Result<usize, Error>;
 #[async_fn(CONDVAR_WAIT, payload = crate::ring::Signal)]
 pub unsafe fn condvar_wait(condition: usize, mutex: usize) -> Result<usize, Error>;
 
-/// Takes the oldest connection that waits at a listener, and returns its descriptor. Waits until
-/// there is one.
+/// Takes the oldest connection that waits at a listener, and returns its descriptor.
+///
+/// Waits until there is one.
 ///
 /// # Errors
 /// The descriptor is not a listener, the process has too many files open, or the listener's wait
@@ -104,9 +111,10 @@ pub unsafe fn condvar_wait(condition: usize, mutex: usize) -> Result<usize, Erro
 #[async_fn(ACCEPT, payload = crate::ring::Opened)]
 pub fn accept(listener: usize) -> Result<usize, Error>;
 
-/// Connects to a TCP port, and returns the connection's descriptor. The first byte of the IPv4
-/// address is the most significant. The other side has `limit` milliseconds to answer; 0: 20
-/// seconds.
+/// Connects to a TCP port, and returns the connection's descriptor.
+///
+/// The first byte of the IPv4 address is the most significant. The other side has `limit`
+/// milliseconds to answer; 0: 20 seconds.
 ///
 /// # Errors
 /// Nothing listens or answers there, there is no way to the address, or the kernel has no room for

@@ -12,7 +12,9 @@ use crate::println;
 /// Exit code of a program after its main thread has panicked.
 pub const PANICKED: i32 = 101;
 
-/// The main thread's block. In a type that may be a static, although cells may not be shared.
+/// The main thread's block.
+///
+/// In a type that may be a static, although cells may not be shared.
 struct MainThread(UnsafeCell<ThreadBlock>);
 
 // SAFETY: only the main thread reaches it, through `tp`.

@@ -111,8 +111,10 @@ impl Options {
     }
 }
 
-/// An open file. It reads and writes as every other [descriptor](crate::io::Fd), at its position,
-/// and is closed when it is dropped.
+/// An open file.
+///
+/// It reads and writes as every other [descriptor](crate::io::Fd), at its position, and is closed
+/// when it is dropped.
 #[derive(Debug)]
 pub struct File(OwnedFd);
 
@@ -185,8 +187,9 @@ impl File {
         }
     }
 
-    /// Moves the position and returns it. It may lie behind the end: a write there fills the gap
-    /// with zeros.
+    /// Moves the position and returns it.
+    ///
+    /// It may lie behind the end: a write there fills the gap with zeros.
     ///
     /// # Errors
     /// The position would lie in front of the beginning.
@@ -217,7 +220,9 @@ impl File {
         unsafe { call(call::STATUS_OF, [self.number(), place, 0]) }.map(|_| status)
     }
 
-    /// Closes it. Dropping a file closes it as well, but hides an error.
+    /// Closes it.
+    ///
+    /// Dropping a file closes it as well, but hides an error.
     ///
     /// # Errors
     /// What has been written could not be kept.

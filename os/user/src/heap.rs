@@ -49,8 +49,9 @@ unsafe impl GlobalAlloc for Heap {
     }
 }
 
-/// Works on the heap with interrupts masked. They nearly always are, which is cheaper to ask for
-/// than to see to.
+/// Works on the heap with interrupts masked.
+///
+/// They nearly always are, which is cheaper to ask for than to see to.
 #[inline(always)]
 fn masked<T>(work: impl Fn() -> T) -> T {
     #[cold]

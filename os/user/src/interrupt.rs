@@ -68,8 +68,10 @@ use crate::raw::number_call;
 use crate::ring::Ring;
 use crate::runtime::Runtime;
 
-/// Computes, and lets more urgent coroutines of this process run in between. Where no executor
-/// runs, or inside a lock that [masks interrupts](self#what-is-masked), it just computes.
+/// Computes, and lets more urgent coroutines of this process run in between.
+///
+/// Where no executor runs, or inside a lock that [masks interrupts](self#what-is-masked), it just
+/// computes.
 ///
 /// Costs some tens of instructions, and more if something more urgent is ready: worth it for what
 /// takes longer than a clock tick.
@@ -220,7 +222,9 @@ impl Drop for Masked {
     }
 }
 
-/// Calls the handler for what came while interrupts were masked. They are not masked now.
+/// Calls the handler for what came while interrupts were masked.
+///
+/// They are not masked now.
 #[cold]
 fn take_deferred(block: &ThreadBlock) {
     let interrupts = &block.interrupts;
@@ -298,7 +302,9 @@ extern "C" fn handler(frame: *mut Frame, call_waits: usize) -> ! {
 }
 
 /// Runs what is more urgent than the interrupted coroutine, and opens the flag when nothing more is
-/// there. Interrupts are masked, and the stack is the one that was next.
+/// there.
+///
+/// Interrupts are masked, and the stack is the one that was next.
 fn serve(block: &ThreadBlock, interrupted: Interrupted) {
     let Some(runtime) = block.runtime.get() else {
         return;
@@ -323,8 +329,9 @@ fn set_stacks(block: &ThreadBlock, in_use: usize) {
     page::here().stacks.store(in_use, Ordering::Relaxed);
 }
 
-/// An executor is on the calling thread, and its coroutines can be preempted there. Executors may
-/// nest.
+/// The state in which an executor is on the calling thread and its coroutines can be preempted.
+///
+/// Executors may nest.
 pub(crate) struct Present {
     outer: Option<NonNull<Runtime>>,
     /// It runs inside a computation, in which interrupts were not masked.

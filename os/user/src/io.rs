@@ -35,8 +35,9 @@ impl Fd {
         self.0
     }
 
-    /// Reads into `buffer` and returns how many bytes came. On a pipe this waits until the buffer
-    /// is full or every write end is closed.
+    /// Reads into `buffer` and returns how many bytes came.
+    ///
+    /// On a pipe this waits until the buffer is full or every write end is closed.
     ///
     /// # Errors
     /// The descriptor isn't open for reading.
@@ -63,7 +64,9 @@ impl Fd {
         Ok(count)
     }
 
-    /// Writes `data` and returns how many bytes were taken. Waits while a pipe is full.
+    /// Writes `data` and returns how many bytes were taken.
+    ///
+    /// Waits while a pipe is full.
     ///
     /// # Errors
     /// The descriptor isn't open for writing, or a pipe has no read end any more.
@@ -128,7 +131,9 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Creates a pipe. One kernel entry.
+    /// Creates a pipe.
+    ///
+    /// One kernel entry.
     ///
     /// # Errors
     /// The process has too many descriptors, or the kernel no memory.

@@ -17,7 +17,9 @@ use crate::raw::number_call;
 use crate::ring::Ring;
 use crate::runtime::Runtime;
 
-/// One thread's own variables. Never shared between threads: that is why cells suffice.
+/// One thread's own variables.
+///
+/// Never shared between threads: that is why cells suffice.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct ThreadBlock {
@@ -61,8 +63,9 @@ impl ThreadBlock {
         }
     }
 
-    /// Makes the thread a worker, if it is none: with one kernel entry. False if there are too
-    /// many, or no memory.
+    /// Makes the thread a worker, if it is none: with one kernel entry.
+    ///
+    /// False if there are too many, or no memory.
     pub(crate) fn become_worker(&self) -> bool {
         if self.worker.get().is_none()
             && let Ok(worker) = number_call(WORKER, [0; 3])

@@ -68,7 +68,9 @@ impl TcpListener {
         Ok(Self(OwnedFd::from_number(number)))
     }
 
-    /// Waits for a connection. Dropped early, it has taken none.
+    /// Waits for a connection.
+    ///
+    /// Dropped early, it has taken none.
     ///
     /// # Errors
     /// The process has too many files open; the connection waits for another call.
@@ -86,8 +88,10 @@ impl TcpListener {
         Ok(TcpStream(OwnedFd::from_number(number)))
     }
 
-    /// Each connection from now on keeps so many bytes of what has come, and as many of what is to
-    /// be sent: from [`BUFFER_LEAST`](corank_abi::net::BUFFER_LEAST) to
+    /// Sets how many bytes each connection from now on keeps of what has come.
+    ///
+    /// It keeps as many of what is to be sent. The number is from
+    /// [`BUFFER_LEAST`](corank_abi::net::BUFFER_LEAST) to
     /// [`BUFFER_MOST`](corank_abi::net::BUFFER_MOST), at first 8 KiB. A server with many
     /// connections and short messages needs less.
     ///
@@ -126,13 +130,16 @@ impl Deref for TcpListener {
     }
 }
 
-/// A TCP connection. Closed when it is dropped: in order, but with a reset if something that came
-/// was not read.
+/// A TCP connection.
+///
+/// Closed when it is dropped: in order, but with a reset if something that came was not read.
 #[derive(Debug)]
 pub struct TcpStream(OwnedFd);
 
 impl TcpStream {
-    /// Connects. Dropped early, it leaves no connection behind.
+    /// Connects.
+    ///
+    /// Dropped early, it leaves no connection behind.
     ///
     /// # Errors
     /// Nothing listens or answers there, there is no way to the address, or the kernel has no room
@@ -171,7 +178,9 @@ impl TcpStream {
     }
 
     /// Waits until something has come, and reads at most up to the buffer's capacity; 0 bytes are
-    /// the end. Dropped early, it has read nothing.
+    /// the end.
+    ///
+    /// Dropped early, it has read nothing.
     ///
     /// # Errors
     /// The connection was broken off.
@@ -180,7 +189,9 @@ impl TcpStream {
     }
 
     /// Waits until something has come, reads at most up to the buffer's length, and blocks the
-    /// thread. 0 bytes are the end.
+    /// thread.
+    ///
+    /// 0 bytes are the end.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -226,8 +237,9 @@ impl TcpStream {
         (Ok(whole.len()), whole)
     }
 
-    /// Waits until something has come, and reads at most `limit` bytes. The buffer's capacity is
-    /// `limit` then.
+    /// Waits until something has come, and reads at most `limit` bytes.
+    ///
+    /// The buffer's capacity is `limit` then.
     fn read_at_most(&self, mut buffer: Vec<u8>, limit: usize) -> impl Future<Output = Transferred> {
         if buffer.capacity() != limit {
             buffer = Vec::with_capacity(limit);
@@ -235,8 +247,9 @@ impl TcpStream {
         ring::read(&self.0, buffer)
     }
 
-    /// Writes `data`; waits until the kernel has taken all of it. Dropped early, a part may have
-    /// been written.
+    /// Writes `data`; waits until the kernel has taken all of it.
+    ///
+    /// Dropped early, a part may have been written.
     ///
     /// # Errors
     /// The connection was broken off, or [`shutdown`](Self::shutdown) was called.
@@ -267,6 +280,7 @@ impl TcpStream {
     }
 
     /// Ends the direction from here to there: the other side reads what was written, then the end.
+    ///
     /// Never waits.
     ///
     /// # Errors
@@ -294,9 +308,10 @@ impl TcpStream {
         set(*self.0, ANSWER_LIMIT, limit)
     }
 
-    /// When no program has it open any more, the kernel keeps the connection for so long at most,
-    /// in whole milliseconds, so that the other side gets what was written, and the end; at first a
-    /// minute. Then it is reset.
+    /// Limits how long the kernel keeps the connection when no program has it open any more.
+    ///
+    /// The limit is in whole milliseconds, at first a minute. The connection is kept so that the
+    /// other side gets what was written, and the end. Then it is reset.
     ///
     /// # Errors
     /// None: a connection has this option.
@@ -304,10 +319,12 @@ impl TcpStream {
         set(*self.0, ORPHAN_LIMIT, Some(limit))
     }
 
-    /// From now on a read waits until so many bytes have come, from 1, as at first, to
-    /// [`BUFFER_MOST`](corank_abi::net::BUFFER_MOST), or as many as it asks for if these are fewer;
-    /// it gets fewer only if no more can come, or the connection's buffer is full. So a message
-    /// that comes in several pieces is one read, and wakes its reader once.
+    /// Sets how many bytes must have come before a read returns, from now on.
+    ///
+    /// The number is from 1, as at first, to [`BUFFER_MOST`](corank_abi::net::BUFFER_MOST). A read
+    /// waits for as many as it asks for if these are fewer. It gets fewer only if no more can come,
+    /// or the connection's buffer is full. So a message that comes in several pieces is one read,
+    /// and wakes its reader once.
     ///
     /// # Errors
     /// The number is not one of these.
@@ -334,8 +351,9 @@ impl Deref for TcpStream {
     }
 }
 
-/// A UDP socket, between a port here and one there. Each read gives one datagram, and each write
-/// sends one.
+/// A UDP socket, between a port here and one there.
+///
+/// Each read gives one datagram, and each write sends one.
 #[derive(Debug)]
 pub struct UdpSocket(OwnedFd);
 
@@ -361,7 +379,9 @@ impl Deref for UdpSocket {
 }
 
 /// Lets calls on a socket that block the thread, and accepting, wait at most so long, in whole
-/// milliseconds; `None`: for ever. A future is dropped instead.
+/// milliseconds; `None`: for ever.
+///
+/// A future is dropped instead.
 ///
 /// # Errors
 /// The descriptor is not a socket.

@@ -52,7 +52,9 @@ pub fn spawn(child: impl FnOnce() -> i32) -> Result<Pid, Error> {
     }
 }
 
-/// Replaces this process's program by the one named `path`. Descriptors stay open.
+/// Replaces this process's program by the one named `path`.
+///
+/// Descriptors stay open.
 ///
 /// Returns only if that fails: there is no such program, an argument contains a NUL, or the kernel
 /// has no memory.
@@ -135,8 +137,9 @@ pub fn id() -> Pid {
     number_call(call::GETPID, [0; 3]).unwrap_or(0)
 }
 
-/// Sends a signal, from 1 to 31; every signal ends the process. 0 only asks whether there is such a
-/// process.
+/// Sends a signal, from 1 to 31; every signal ends the process.
+///
+/// 0 only asks whether there is such a process.
 ///
 /// # Errors
 /// There is no such process, or no such signal, or this process [may not act on
@@ -154,8 +157,9 @@ fn mask(signal: u32) -> usize {
     }
 }
 
-/// Sends a signal to all processes of a group that belongs to this process. With
-/// [`Rights::MACHINE`], of any group.
+/// Sends a signal to all processes of a group that belongs to this process.
+///
+/// With [`Rights::MACHINE`], of any group.
 ///
 /// # Errors
 /// There is no process in such a group, or no such signal.
@@ -163,9 +167,11 @@ pub fn kill_group(group: Pid, signal: u32) -> Result<(), Error> {
     number_call(call::KILL, [group.wrapping_neg(), mask(signal), 0]).map(|_| ())
 }
 
-/// Makes a process part of a group, which its children inherit. 0 as the pid is this process, as
-/// the group the process's own number. The group is this process's own, or belongs to this process.
-/// Itself it puts only into a group with its own number, which belongs to its parent.
+/// Makes a process part of a group, which its children inherit.
+///
+/// 0 as the pid is this process, as the group the process's own number. The group is this process's
+/// own, or belongs to this process. Itself it puts only into a group with its own number, which
+/// belongs to its parent.
 ///
 /// # Errors
 /// There is no such process, this process [may not act on it](corank_abi::rights), or not in this
@@ -200,8 +206,9 @@ impl Rights {
     pub const ALL: Rights = Rights(rights::ALL);
 }
 
-/// Takes every right that is not in `rights` from this process, or from a child of it. Nothing ever
-/// comes back. Children that the process has already keep theirs.
+/// Takes every right that is not in `rights` from this process, or from a child of it.
+///
+/// Nothing ever comes back. Children that the process has already keep theirs.
 ///
 /// # Errors
 /// `pid` is neither this process nor a child of it.
@@ -244,8 +251,9 @@ pub fn wait_by_yielding(yielding: bool) {
     let _ = number_call(call::WAIT_MODE, [mode, 0, 0]);
 }
 
-/// Lets the system run on so many harts from now on, at least 1; the others rest. Returns on how
-/// many it did. For tests and measurements.
+/// Lets the system run on so many harts from now on, at least 1; the others pause.
+///
+/// Returns on how many it did. For tests and measurements.
 ///
 /// # Errors
 /// This process does not have [`Rights::MACHINE`].
@@ -259,16 +267,19 @@ pub fn harts() -> usize {
     number_call(call::HARTS, [0; 3]).unwrap_or(1)
 }
 
-/// Waits until every hart is through with what the kernel does there now. So what an ended process
-/// leaves behind for a moment, on its way out on another hart, is gone. For tests. Does nothing
-/// without [`Rights::MACHINE`].
+/// Waits until every hart is through with what the kernel does there now.
+///
+/// So what an ended process leaves behind for a moment, on its way out on another hart, is gone.
+/// For tests. Does nothing without [`Rights::MACHINE`].
 pub fn settle() {
     let _ = number_call(call::SETTLE, [0; 3]);
 }
 
 /// Takes all levels but those in `levels` (bit *i* is level *i*) from what this process, or a child
-/// of it, may claim. Nothing ever comes back. What a process claims beyond its grant counts as the
-/// next level that it was granted. A process that loses a level loses [`Rights::MACHINE`] with it.
+/// of it, may claim.
+///
+/// Nothing ever comes back. What a process claims beyond its grant counts as the next level that it
+/// was granted. A process that loses a level loses [`Rights::MACHINE`] with it.
 ///
 /// # Errors
 /// `pid` is neither this process nor a child of it.
@@ -277,8 +288,9 @@ pub fn grant(pid: Pid, levels: u64) -> Result<(), Error> {
 }
 
 /// Limits what the kernel's heap may hold for this process and for the children that it forks from
-/// now on, in bytes: threads, files, sockets, calls under way and the like. A limit is never
-/// raised. Returns the limit from now on.
+/// now on, in bytes: threads, files, sockets, calls under way and the like.
+///
+/// A limit is never raised. Returns the limit from now on.
 ///
 /// # Errors
 /// Sixteen ancestors have limits of their own.

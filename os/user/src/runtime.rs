@@ -33,7 +33,7 @@
 //! # When it is interrupted
 //! While one of its coroutines is inside [`preemptible`](crate::interrupt::preemptible), and while
 //! it waits in the kernel, if another thread may wake a coroutine. Both begin by opening the flag
-//! of [`corank_abi::upcall`] and looking once more.
+//! of [`corank_abi::upcall`] and checking once more.
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -88,8 +88,9 @@ pub fn global() -> Global {
 }
 
 /// Runs `main` as a coroutine of the default priority, and all that it spawns, until `main` has
-/// returned; what is left then is dropped. The `coroutine_run` of AsyncOS, section 2.2, for a
-/// process.
+/// returned; what is left then is dropped.
+///
+/// The `coroutine_run` of AsyncOS, section 2.2, for a process.
 ///
 /// # Panics
 /// If no coroutine can go on: all wait, and nothing is under way that could wake one. If memory is

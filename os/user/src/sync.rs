@@ -20,7 +20,9 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    /// Creates one with `permits`. One kernel entry, as every method here.
+    /// Creates one with `permits`.
+    ///
+    /// One kernel entry, as every method here.
     ///
     /// # Errors
     /// The kernel has no memory.
@@ -88,7 +90,9 @@ impl<T> Mutex<T> {
         })
     }
 
-    /// Waits for the mutex. A thread that locks it twice waits for ever.
+    /// Waits for the mutex.
+    ///
+    /// A thread that locks it twice waits for ever.
     ///
     /// # Panics
     /// If the kernel refuses: it has lost the mutex.
@@ -116,8 +120,10 @@ impl<T> Mutex<T> {
     }
 }
 
-/// The right to use what is under a [`Mutex`]; unlocks when dropped. Between [`lock`](Mutex::lock)
-/// and that no coroutine is [preempted](crate::interrupt) on this thread.
+/// The right to use what is under a [`Mutex`]; unlocks when dropped.
+///
+/// Between [`lock`](Mutex::lock) and that no coroutine is [preempted](crate::interrupt) on this
+/// thread.
 #[derive(Debug)]
 #[must_use = "the mutex is unlocked when this is dropped"]
 pub struct MutexGuard<'a, T> {

@@ -74,8 +74,9 @@ impl<T> Packet<T> {
     }
 }
 
-/// A running thread. Dropping it lets the thread run on; the kernel keeps its exit code until the
-/// process ends.
+/// A running thread.
+///
+/// Dropping it lets the thread run on; the kernel keeps its exit code until the process ends.
 #[derive(Debug)]
 pub struct JoinHandle<T> {
     tid: Tid,
@@ -96,7 +97,9 @@ pub struct NoResult {
     pub code: isize,
 }
 
-/// Starts a thread that runs `body`. One kernel entry and two small allocations.
+/// Starts a thread that runs `body`.
+///
+/// One kernel entry and two small allocations.
 ///
 /// # Errors
 /// The kernel has no memory for its stack. `body` has been dropped then.

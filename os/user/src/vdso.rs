@@ -24,8 +24,9 @@ pub fn image() -> Option<&'static [u8]> {
     }
 }
 
-/// Finds the image's scheduler and takes it into use. Ends the process with [`WRONG_VERSION`] if
-/// this system has none for it.
+/// Finds the image's scheduler and takes it into use.
+///
+/// Ends the process with [`WRONG_VERSION`] if this system has none for it.
 ///
 /// # Safety
 /// Called once, before anything of [`corank`] is used.

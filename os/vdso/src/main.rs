@@ -26,8 +26,9 @@ static corank_engine: Engine = if cfg!(feature = "alike") {
 #[used]
 static PADDING: [u8; 16 * 4096] = [1; 16 * 4096];
 
-/// The engine does not panic unless it, or what a client promised it, is wrong. The client's
-/// exception handler says where.
+/// The engine does not panic unless it, or what a client promised it, is wrong.
+///
+/// The client's exception handler says where.
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     // SAFETY: an instruction that does not exist traps.

@@ -39,8 +39,10 @@ pub enum Ended {
     Completed(isize),
 }
 
-/// The future of one asynchronous call. Nothing happens before its first poll, which submits the
-/// call; the executor enters the kernel once for all that its coroutines have submitted by then.
+/// The future of one asynchronous call.
+///
+/// Nothing happens before its first poll, which submits the call; the executor enters the kernel
+/// once for all that its coroutines have submitted by then.
 ///
 /// Dropping it cancels the call: when the drop returns, the kernel does not touch the buffer any
 /// more, and the call has either been completed or has done nothing (see [`crate::ring`]).
@@ -119,8 +121,9 @@ impl<P: Payload> AsyncCall<P> {
         }
     }
 
-    /// Ends the call. Returns its output if it had been done by then, or in part; `None`: it has
-    /// done nothing.
+    /// Ends the call.
+    ///
+    /// Returns its output if it had been done by then, or in part; `None`: it has done nothing.
     ///
     /// Dropping the future ends the call as well, but loses what a call had done unseen.
     pub fn cancel(self: Pin<&mut Self>) -> Option<P::Output> {

@@ -88,7 +88,9 @@ pub fn not_over() -> usize {
 }
 
 /// Reads into `buffer`, from its start and up to its capacity, and sets its length to the bytes
-/// that came. On a pipe this waits until the buffer is full or every write end is closed.
+/// that came.
+///
+/// On a pipe this waits until the buffer is full or every write end is closed.
 ///
 /// # Errors
 /// The descriptor isn't open for reading.
@@ -106,7 +108,9 @@ pub fn read_and_close(file: OwnedFd, buffer: Vec<u8>) -> impl Future<Output = Tr
     calls::read_async(file.into_number(), buffer).then_close()
 }
 
-/// Writes `data`. Waits while a pipe is full. Dropped, it may have written a part.
+/// Writes `data`.
+///
+/// Waits while a pipe is full. Dropped, it may have written a part.
 ///
 /// # Errors
 /// The descriptor isn't open for writing, or a pipe has no read end any more.
@@ -114,9 +118,10 @@ pub fn write(file: &OwnedFd, data: Vec<u8>) -> impl Future<Output = Transferred>
     calls::write_async(file.number(), data)
 }
 
-/// Writes `data` and then closes the file, in one submission. Returns when the data is written;
-/// whether the kernel has closed the file by then isn't said. The file is closed as well if the
-/// write fails or the future is dropped.
+/// Writes `data` and then closes the file, in one submission.
+///
+/// Returns when the data is written; whether the kernel has closed the file by then isn't said. The
+/// file is closed as well if the write fails or the future is dropped.
 ///
 /// # Errors
 /// As [`write`](fn@write).
@@ -124,8 +129,9 @@ pub fn write_and_close(file: OwnedFd, data: Vec<u8>) -> impl Future<Output = Tra
     calls::write_async(file.into_number(), data).then_close()
 }
 
-/// Asks the kernel to close the file the next time that it is entered. Dropping an [`OwnedFd`]
-/// closes it at once, with a kernel entry of its own.
+/// Asks the kernel to close the file the next time that it is entered.
+///
+/// Dropping an [`OwnedFd`] closes it at once, with a kernel entry of its own.
 pub fn close(file: OwnedFd) {
     Ring::here().submit_silent(shared::request_to_close(file.into_number()));
 }
@@ -148,8 +154,9 @@ pub async fn wait_thread(tid: crate::thread::Tid) -> Result<isize, Error> {
     Ok(code as isize)
 }
 
-/// Sleeps at least this long, in whole milliseconds, in the kernel. [`corank::time::sleep`] sleeps
-/// in the executor, without a call.
+/// Sleeps at least this long, in whole milliseconds, in the kernel.
+///
+/// [`corank::time::sleep`] sleeps in the executor, without a call.
 ///
 /// # Errors
 /// The kernel has no memory for another asynchronous call.

@@ -24,7 +24,7 @@ pub unsafe trait Payload: Sized {
     /// Returns the output of a call with this result.
     fn finish(self, result: isize) -> Self::Output;
 
-    /// Undoes a call that ended so; its result will not be seen.
+    /// Takes back the effect of a call that ended so; its result will not be seen.
     fn undo(self, _arguments: &[usize; 3], _ended: Ended) {}
 }
 

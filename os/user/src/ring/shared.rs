@@ -46,7 +46,9 @@ const fn is_named(key: u64) -> bool {
     key & 1 != 0
 }
 
-/// A thread's rings. They exist until it ends.
+/// A thread's rings.
+///
+/// They exist until it ends.
 #[derive(Debug)]
 pub(crate) struct Ring {
     header: &'static RingHeader,
@@ -202,7 +204,9 @@ impl Ring {
         }
     }
 
-    /// Writes what belongs to one call. There must be room.
+    /// Writes what belongs to one call.
+    ///
+    /// There must be room.
     #[inline]
     fn push_all(&self, entry: Entry) {
         let Entry {
@@ -223,7 +227,9 @@ impl Ring {
         }
     }
 
-    /// Writes one entry for the kernel. There must be room.
+    /// Writes one entry for the kernel.
+    ///
+    /// There must be room.
     fn push(&self, request: Request, key: u64, flags: u8, level: Priority) -> u32 {
         let tail = self.submission_tail.get();
         let submission = Submission {
@@ -286,8 +292,9 @@ impl Ring {
         self.nodes.give(node);
     }
 
-    /// Submits the call of a node: `times` times, each with memory of its own. It may take its file
-    /// along.
+    /// Submits the call of a node: `times` times, each with memory of its own.
+    ///
+    /// It may take its file along.
     pub(super) fn submit(&self, node: &'static Node, request: Request, times: u32, closes: bool) {
         let level = node.live_level();
         node.level.set(level);
@@ -319,8 +326,9 @@ impl Ring {
         queued.then(|| unsafe { self.submissions.add((number % ENTRIES) as usize) })
     }
 
-    /// Takes a call back: from the submission ring if it is still there, else from the kernel. When
-    /// this returns, the kernel doesn't touch the call's memory any more.
+    /// Takes a call back: from the submission ring if it is still there, else from the kernel.
+    ///
+    /// When this returns, the kernel doesn't touch the call's memory any more.
     pub(super) fn withdraw(&self, node: &Node, times: u32) -> Ended {
         if let Some(entry) = self.backlog.take(node) {
             self.under_way.set(self.under_way.get() - 1);
@@ -332,7 +340,7 @@ impl Ring {
         let number = node.number.get();
         if self.entry(number).is_some() {
             self.under_way.set(self.under_way.get() - 1);
-            // A file that it would have taken along is closed all the same.
+            // A file that it would have taken along is closed nevertheless.
             for earlier in 0..times {
                 if let Some(entry) = self.entry(number.wrapping_sub(earlier)) {
                     // SAFETY: between head and tail, and the kernel isn't looking (see `entry`).
@@ -396,7 +404,9 @@ impl Ring {
         self.enter_once(wait_for, deadline);
     }
 
-    /// Hands over what is kept as far as the kernel takes it. Before each entry, for that may wait.
+    /// Hands over what is kept as far as the kernel takes it.
+    ///
+    /// Before each entry, for that may wait.
     #[cold]
     fn hand_over_backlog(&self) {
         loop {
