@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 /// The library's folder.
-pub(crate) const HOME: &str = "cpp";
+pub(crate) const FOLDER: &str = "cpp";
 
 /// Time limit of one step of a build.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -109,7 +109,7 @@ fn configure_and_build(
         // that.
         .arg(format!("-DCORANK_FRAMES={};frames", frames.display()))
         .args(options)
-        .current_dir(repository::path(HOME));
+        .current_dir(repository::path(FOLDER));
     run(&configure, say)?;
     make_saying(folder, target, say)
 }
@@ -125,7 +125,7 @@ pub(crate) fn make(folder: &Path, target: &str, progress: &mut Progress) -> Resu
 fn make_saying(folder: &Path, target: &str, say: &mut dyn FnMut(&str)) -> Result<()> {
     let mut build = Command::new("cmake");
     build.arg("--build").arg(folder).args(["--target", target]);
-    build.current_dir(repository::path(HOME));
+    build.current_dir(repository::path(FOLDER));
     run(&build, say)
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The folder of the firmware's workspace.
-pub(crate) const HOME: &str = "core/mcu";
+pub(crate) const FOLDER: &str = "core/mcu";
 
 /// Builds one binary of the firmware.
 pub(crate) fn build(name: &str, progress: &mut Progress) -> Result<PathBuf> {
@@ -28,11 +28,11 @@ pub(crate) fn build_with(
         .args(["--release", "--bin", name])
         .args(["--features", &features.join(",")])
         .envs(environment.iter().copied())
-        .current_dir(repository::path(HOME));
+        .current_dir(repository::path(FOLDER));
     let binaries = build::binaries(command, &[], progress)?;
     let binary = binaries.into_iter().find(|binary| binary.name == name);
     Ok(binary
-        .with_context(|| format!("building {HOME} gave no binary named {name}"))?
+        .with_context(|| format!("building {FOLDER} gave no binary named {name}"))?
         .path)
 }
 

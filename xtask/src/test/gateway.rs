@@ -7,7 +7,7 @@ use crate::repository;
 use anyhow::Result;
 use std::process::Command;
 
-pub(super) const HOME: &str = "cpp/edge/gateway";
+pub(super) const FOLDER: &str = "cpp/edge/gateway";
 
 /// The preset and the targets that `docs/gateway.md` names.
 ///

@@ -1,7 +1,7 @@
-//! `cargo xtask test`: every test of every home.
+//! `cargo xtask test`: every test of every platform.
 //!
-//! The tests are a table of stages. A stage whose folder is not there is left out; one that fails
-//! does not stop the others. The last line of the output is the sum: `N passed, N failed`, and
+//! The tests are a table of stages. A stage without sources is left out. One that fails does not
+//! stop the others. The last line of the output is the sum: `N passed, N failed`, and
 //! `, N skipped` if a stage could not run here.
 
 mod attack;
@@ -46,10 +46,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How much of a failing stage's output is shown.
+/// The number of lines that are shown of a failing stage's output.
 const TAIL: usize = 60;
 
-/// What `cargo xtask test` takes.
+/// The options of `cargo xtask test`.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Runs this stage alone; may be given several times
@@ -123,7 +123,7 @@ fn show_times(mut rows: Vec<(Duration, &str, String)>) {
     }
 }
 
-/// As [`run`], of these stages.
+/// Runs these stages, as [`run`].
 pub(crate) fn run_stages(names: &[&str]) -> Result<ExitCode> {
     run(&Options {
         only: names.iter().map(|name| name.to_string()).collect(),
@@ -132,7 +132,7 @@ pub(crate) fn run_stages(names: &[&str]) -> Result<ExitCode> {
     })
 }
 
-/// The stages that were asked for and whose home is there.
+/// Returns the stages that were asked for and have sources.
 fn chosen(only: &[String]) -> Result<Vec<&'static Stage>> {
     for name in only {
         if !STAGES.iter().any(|stage| stage.name == name) {
@@ -144,11 +144,11 @@ fn chosen(only: &[String]) -> Result<Vec<&'static Stage>> {
     Ok(STAGES
         .iter()
         .filter(wanted)
-        .filter(|stage| stage.home_exists())
+        .filter(|stage| stage.has_sources())
         .collect())
 }
 
-/// Runs one stage. That a stage can't be run counts as a failed test.
+/// Runs one stage. One that cannot be run counts as a failed test.
 fn run_stage(stage: &Stage, change: Option<&Change>) -> Outcome {
     println!("\n== {}: {}", stage.name, stage.about);
     let mut context = Context {
@@ -164,19 +164,20 @@ fn run_stage(stage: &Stage, change: Option<&Change>) -> Outcome {
     })
 }
 
-/// What a stage works with. A clone shows its progress in the same place.
+/// The context of a stage. A clone shows its progress in the same place.
 #[derive(Clone)]
 struct Context {
-    /// Time limit of each command of the stage.
+    /// The time limit of each command of the stage.
     limit: Duration,
-    /// What `--quick` looks at; none in a run of all tests.
+    /// The change that `--quick` tests; none in a run of all tests.
     change: Option<Change>,
     progress: Progress,
 }
 
 impl Context {
-    /// Runs a command; when it fails or takes too long, shows the command and the end of its
-    /// output.
+    /// Runs a command.
+    ///
+    /// If it fails or takes too long, shows the command and the end of its output.
     fn command(&mut self, command: &Command) -> Result<process::Finished> {
         self.progress.say(&process::describe(command));
         let finished = process::capture(command, self.limit, |line| self.progress.say(line))?;
@@ -195,16 +196,18 @@ impl Context {
         Ok(finished)
     }
 
-    /// Whether `fsck.fat` finds nothing to complain of: one test.
+    /// Tests whether `fsck.fat` finds no fault. It counts as one test.
     fn fsck(&mut self, disk: &ScratchDisk) -> Result<Outcome> {
         Ok(Outcome::of_command(&self.command(&disk.fsck())?))
     }
 
     /// Does `work` for each of `items`, as many at a time as the machine has processors, and adds
-    /// up what comes out. The next item is begun when one is through, in order.
+    /// up the outcomes.
+    ///
+    /// Items are begun in order, each when one before it has ended.
     ///
     /// # Errors
-    /// The first error in the order of the items; the others are done all the same.
+    /// The first error in the order of the items. The others are done nevertheless.
     fn side_by_side<T: Sync>(
         &self,
         items: &[T],
@@ -220,7 +223,7 @@ impl Context {
                 let result = work(item, &mut context);
                 results
                     .lock()
-                    .expect("nobody panics with it")
+                    .expect("no thread panics with it")
                     .insert(at, result);
             }
         };
@@ -231,7 +234,11 @@ impl Context {
             }
         });
         let mut outcome = Outcome::default();
-        for result in results.into_inner().expect("nobody panicked").into_values() {
+        for result in results
+            .into_inner()
+            .expect("no thread panicked")
+            .into_values()
+        {
             outcome.add(result?);
         }
         Ok(outcome)
@@ -240,7 +247,7 @@ impl Context {
     /// Prints a message that stays.
     fn show(&self, message: &str) {
         let lines: String = message.lines().map(|line| format!("   {line}\n")).collect();
-        // At once, since others may do the same.
+        // In one piece, because other threads may print, too.
         self.progress.interrupt(|| print!("{lines}"));
     }
 }

@@ -7,12 +7,12 @@ use crate::process::Finished;
 pub(super) struct Outcome {
     pub(super) passed: u64,
     pub(super) failed: u64,
-    /// Why each test that did not run did not.
+    /// The reason for each test that did not run.
     pub(super) skipped: Vec<String>,
 }
 
 impl Outcome {
-    /// One test, passed.
+    /// Counts one test that passed.
     pub(super) fn passed() -> Self {
         Self {
             passed: 1,
@@ -20,7 +20,7 @@ impl Outcome {
         }
     }
 
-    /// One test, failed.
+    /// Counts one test that failed.
     pub(super) fn failed() -> Self {
         Self {
             failed: 1,
@@ -28,7 +28,7 @@ impl Outcome {
         }
     }
 
-    /// One test that can't run on this machine.
+    /// Counts one test that can't run on this machine.
     pub(super) fn skipped(reason: impl Into<String>) -> Self {
         Self {
             skipped: vec![reason.into()],
@@ -36,7 +36,7 @@ impl Outcome {
         }
     }
 
-    /// A command that is one test: a lint, a model.
+    /// Counts a command as one test, such as a lint or a model.
     pub(super) fn of_command(finished: &Finished) -> Self {
         if finished.success() {
             Self::passed()
@@ -45,15 +45,18 @@ impl Outcome {
         }
     }
 
-    /// What `cargo test` printed. A run that fails without a failed test (it does not build, or a
-    /// test ends the process) counts as one failure, and so does one that ran nothing.
+    /// Counts the tests that `cargo test` printed.
+    ///
+    /// A run that fails without a failed test (it does not build, or a test ends the process)
+    /// counts as one failure, and so does one that ran nothing.
     pub(super) fn of_cargo_test(finished: &Finished) -> Self {
         let counted = sum_of_cargo_test(&finished.output);
         counted.at_least_one_failure_unless(finished.success())
     }
 
-    /// What a program of GoogleTest printed. One that ends without its summary counts as one
-    /// failure.
+    /// Counts the tests that a program of GoogleTest printed.
+    ///
+    /// One that ends without its summary counts as one failure.
     pub(super) fn of_googletest(finished: &Finished) -> Self {
         let number = |mark: &str| -> u64 {
             finished
@@ -78,7 +81,7 @@ impl Outcome {
         counted.at_least_one_failure_unless(finished.success())
     }
 
-    /// What a test program of ours printed; its last line is `N passed, N failed`.
+    /// Counts the tests of a program whose last line is `N passed, N failed`.
     pub(super) fn of_last_line(output: &str, success: bool) -> Self {
         let last = output
             .lines()
@@ -110,7 +113,7 @@ impl Outcome {
         self.skipped.extend(other.skipped);
     }
 
-    /// `N passed, N failed`, and the skipped ones if there are any.
+    /// Returns `N passed, N failed`, and the number of skipped ones if there are any.
     pub(super) fn counts(&self) -> String {
         match self.skipped.len() {
             0 => format!("{} passed, {} failed", self.passed, self.failed),
@@ -141,7 +144,7 @@ fn sum_of_cargo_test(output: &str) -> Outcome {
     sum
 }
 
-/// The two numbers of `N passed, N failed`.
+/// Returns the two numbers of `N passed, N failed`.
 fn counts(line: &str) -> Option<(u64, u64)> {
     let (passed, failed) = line.split_once(", ")?;
     Some((

@@ -18,31 +18,31 @@ use std::time::Duration;
 pub(super) struct Stage {
     /// As in `--only`.
     pub(super) name: &'static str,
-    /// What it tests.
+    /// What it tests, as its heading.
     pub(super) about: &'static str,
-    /// Whether there is anything to test.
-    home: Home,
-    /// What paths of the files that it depends on begin with, from the repository's root.
+    /// The tests, without which the stage is left out.
+    sources: Sources,
+    /// The beginnings of the paths of what it depends on, from the repository's root.
     reads: &'static [&'static str],
-    /// Time limit of each of its commands.
+    /// The time limit of each of its commands.
     pub(super) limit: Duration,
     pub(super) run: fn(&mut Context) -> Result<Outcome>,
 }
 
-/// Where the tests of a stage lie.
-enum Home {
+/// The place of a stage's tests.
+enum Sources {
     /// A file or folder of the repository.
     Path(&'static str),
-    /// Something to look for.
+    /// A search, which returns whether there are any.
     Search(fn() -> bool),
 }
 
 impl Stage {
-    /// Whether there is anything to test.
-    pub(super) fn home_exists(&self) -> bool {
-        match self.home {
-            Home::Path(path) => repository::path(path).exists(),
-            Home::Search(exists) => exists(),
+    /// Tests whether there is anything to test.
+    pub(super) fn has_sources(&self) -> bool {
+        match self.sources {
+            Sources::Path(path) => repository::path(path).exists(),
+            Sources::Search(exists) => exists(),
         }
     }
 
@@ -75,12 +75,12 @@ const fn minutes(minutes: u64) -> Duration {
     Duration::from_secs(minutes * 60)
 }
 
-/// All stages: cheap ones that fail often come first.
+/// All stages. Cheap ones that fail often come first.
 pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "format",
         about: "rustfmt, clang-format, and the width of comments and documents",
-        home: Home::Path("Cargo.toml"),
+        sources: Sources::Path("Cargo.toml"),
         reads: EVERYTHING,
         limit: minutes(2),
         run: format::check,
@@ -88,7 +88,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "layers",
         about: "each crate's modules import what lies below them, as its `layers.txt` declares",
-        home: Home::Path("xtask/layers.txt"),
+        sources: Sources::Path("xtask/layers.txt"),
         reads: EVERYTHING,
         limit: minutes(1),
         run: layers::check,
@@ -96,7 +96,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "language",
         about: "terms that were retired (docs/retired-terms.txt) are not used again",
-        home: Home::Path(language::TERMS),
+        sources: Sources::Path(language::TERMS),
         reads: EVERYTHING,
         limit: minutes(1),
         run: language::check,
@@ -104,7 +104,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "lint",
         about: "clippy on the host's crates",
-        home: Home::Path("Cargo.toml"),
+        sources: Sources::Path("Cargo.toml"),
         reads: HOST,
         limit: minutes(10),
         run: lint,
@@ -112,7 +112,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "host",
         about: "unit, integration and documentation tests, without privileges",
-        home: Home::Path("Cargo.toml"),
+        sources: Sources::Path("Cargo.toml"),
         reads: HOST,
         limit: minutes(15),
         run: host,
@@ -120,7 +120,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "features",
         about: "the core's tests without the standard library, with a heap and without, and with statistics",
-        home: Home::Path("core/tests"),
+        sources: Sources::Path("core/tests"),
         reads: CORE,
         limit: minutes(10),
         run: features,
@@ -128,7 +128,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "docs",
         about: "documentation without warnings",
-        home: Home::Path("Cargo.toml"),
+        sources: Sources::Path("Cargo.toml"),
         reads: HOST,
         limit: minutes(10),
         run: docs,
@@ -136,15 +136,15 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "publish",
         about: "the published crates as a registry gets them, built with the oldest compiler that they promise",
-        home: Home::Path("core/README.md"),
+        sources: Sources::Path("core/README.md"),
         reads: &["Cargo.", "core/", "linux/"],
         limit: minutes(10),
         run: publish::check,
     },
     Stage {
         name: "loom",
-        about: "all interleavings of the core's races, of the Linux home's, of the interrupts' flag and of a full ring, under loom",
-        home: Home::Search(|| !loom_tests().is_empty()),
+        about: "all interleavings of the core's races, of the Linux runtime's, of the interrupts' flag and of a full ring, under loom",
+        sources: Sources::Search(|| !loom_tests().is_empty()),
         reads: &["core/", "linux/", "os/account/", "os/abi/"],
         limit: minutes(15),
         run: loom,
@@ -152,7 +152,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "domain",
         about: "what processes that share priorities tell Linux, with the privileges that there are",
-        home: Home::Path("linux/domain"),
+        sources: Sources::Path("linux/domain"),
         reads: &["core/src/", "linux/"],
         limit: minutes(5),
         run: privileged,
@@ -160,7 +160,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "model",
         about: "the protocols of wakes and of interrupts, under spin; broken ones must fail",
-        home: Home::Search(model::exist),
+        sources: Sources::Search(model::exist),
         reads: &["core/tests/", "spec/promela/"],
         limit: minutes(5),
         run: model::check,
@@ -168,7 +168,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "sanitizer",
         about: "the core's tests under AddressSanitizer, those of several threads under ThreadSanitizer",
-        home: Home::Path("core/tests"),
+        sources: Sources::Path("core/tests"),
         reads: CORE,
         limit: minutes(15),
         run: sanitizer,
@@ -176,7 +176,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "miri",
         about: "the core's tests of hostile callers and of memory under Miri: both aliasing models, 64 bits and 32 big-endian",
-        home: Home::Path("core/tests"),
+        sources: Sources::Path("core/tests"),
         reads: CORE,
         limit: minutes(15),
         run: miri::check,
@@ -184,7 +184,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "cortex-m4",
         about: "the heapless storage on a Cortex-M4, in QEMU",
-        home: Home::Path("core/mcu/src/bin/tests.rs"),
+        sources: Sources::Path("core/mcu/src/bin/tests.rs"),
         reads: CORE,
         limit: minutes(5),
         run: machine::cortex_m4,
@@ -192,7 +192,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "cpp-host",
         about: "the C++ library on the host: both compilers, under Address-, UndefinedBehavior- and ThreadSanitizer",
-        home: Home::Path("cpp/tests/unit"),
+        sources: Sources::Path("cpp/tests/unit"),
         reads: CPP,
         limit: minutes(3),
         run: cpp::host,
@@ -200,7 +200,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "cpp-negative",
         about: "C++ programs that must not compile, by their messages",
-        home: Home::Path(cpp::NEGATIVE),
+        sources: Sources::Path(cpp::NEGATIVE),
         reads: CPP,
         limit: minutes(1),
         run: cpp::negative,
@@ -208,7 +208,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "cpp-device",
         about: "the C++ library on a Cortex-M4 in QEMU, an interrupt at every instruction; no heap, no unwinder",
-        home: Home::Path("cpp/tests/device"),
+        sources: Sources::Path("cpp/tests/device"),
         reads: CPP,
         limit: minutes(2),
         run: cpp::device,
@@ -216,7 +216,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "edge",
         about: "the C++ interleaver: both compilers, sanitizers and optimised, x86-64 and AArch64",
-        home: Home::Path("cpp/edge/tests"),
+        sources: Sources::Path("cpp/edge/tests"),
         reads: EDGE,
         limit: minutes(2),
         run: edge::tests,
@@ -224,7 +224,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "gateway",
         about: "the sensor gateway and its sensors: both compilers under sanitizers, any bytes as datagrams, real sockets, an MQTT broker",
-        home: Home::Path(gateway::HOME),
+        sources: Sources::Path(gateway::FOLDER),
         reads: EDGE,
         limit: minutes(2),
         run: gateway::tests,
@@ -232,7 +232,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "cpp-package",
         about: "the C++ library in projects outside the repository: installed, fetched, by pkg-config and Conan, by the template",
-        home: Home::Path("cpp/tests/package"),
+        sources: Sources::Path("cpp/tests/package"),
         reads: CPP,
         limit: minutes(2),
         run: cpp::package,
@@ -240,7 +240,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "cpp-figures",
         about: "instructions per switch and sizes of the C++ library: within the targets, and as its page says",
-        home: Home::Path("docs/cpp-mcu-size.md"),
+        sources: Sources::Path("docs/cpp-mcu-size.md"),
         reads: CPP,
         limit: minutes(3),
         run: cpp::figures,
@@ -248,7 +248,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "os-lint",
         about: "clippy on the operating system, and its documentation",
-        home: Home::Path("os/kernel"),
+        sources: Sources::Path("os/kernel"),
         reads: SYSTEM,
         limit: minutes(10),
         run: os_lint,
@@ -256,7 +256,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "usertests",
         about: "the operating system from inside, in QEMU, on one, two and four harts",
-        home: Home::Path("os/apps/src/bin/usertests"),
+        sources: Sources::Path("os/apps/src/bin/usertests"),
         reads: SYSTEM,
         limit: minutes(4),
         run: machine::usertests,
@@ -264,7 +264,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "image",
         about: "the shared scheduler's image: conformance in the kernel, other images, other versions",
-        home: Home::Path("os/vdso"),
+        sources: Sources::Path("os/vdso"),
         reads: SYSTEM,
         limit: minutes(5),
         run: image::tests,
@@ -272,7 +272,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "layout",
         about: "the code of a step of experiment B lies in few pages",
-        home: Home::Path(layout::SCRIPT),
+        sources: Sources::Path(layout::SCRIPT),
         reads: SYSTEM,
         limit: minutes(5),
         run: layout::test,
@@ -280,7 +280,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "programs",
         about: "programs in the operating system, by their output",
-        home: Home::Path(machine::PROGRAM_TESTS),
+        sources: Sources::Path(machine::PROGRAM_TESTS),
         reads: SYSTEM,
         limit: minutes(5),
         run: machine::programs,
@@ -288,7 +288,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "command",
         about: "`cargo xtask os` as a command: exit codes, complaints, input and its end, signals",
-        home: Home::Path("os/kernel"),
+        sources: Sources::Path("os/kernel"),
         reads: SYSTEM,
         limit: minutes(2),
         run: command::test,
@@ -296,7 +296,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "storage",
         about: "the operating system's disk from both sides, and disks that fail",
-        home: Home::Path("os/kernel/src/fs"),
+        sources: Sources::Path("os/kernel/src/fs"),
         reads: SYSTEM,
         limit: minutes(3),
         run: storage::test,
@@ -304,7 +304,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "net",
         about: "the operating system's network, with a program of this computer at the other end",
-        home: Home::Path("os/kernel/src/net"),
+        sources: Sources::Path("os/kernel/src/net"),
         reads: NETWORK,
         limit: minutes(3),
         run: net::test,
@@ -312,7 +312,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "http",
         about: "the operating system's web server, with curl, wrk and hostile clients of this computer",
-        home: Home::Path("os/apps/src/bin/http-server"),
+        sources: Sources::Path("os/apps/src/bin/http-server"),
         reads: NETWORK,
         limit: minutes(4),
         run: http::test,
@@ -320,7 +320,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "outside",
         about: "a C program built without this project, and ELF files that must be refused",
-        home: Home::Path(outside::SOURCE),
+        sources: Sources::Path(outside::SOURCE),
         reads: SYSTEM,
         limit: minutes(3),
         run: outside::test,
@@ -328,14 +328,14 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "attack",
         about: "two minutes of `cargo xtask attack`, with the same seeds each time",
-        home: Home::Path("os/apps/src/bin/attacker"),
+        sources: Sources::Path("os/apps/src/bin/attacker"),
         reads: SYSTEM,
         limit: minutes(5),
         run: attack::test,
     },
 ];
 
-/// What is optional in the Linux home is tested with the rest.
+/// The optional features of the Linux runtime, which are tested with the rest.
 const OPTIONAL: &str =
     "--features=corank-linux/domain,corank-linux/hyper,corank-linux/tower,corank-linux/tracing";
 
@@ -360,7 +360,7 @@ fn docs(context: &mut Context) -> Result<Outcome> {
 fn host(context: &mut Context) -> Result<Outcome> {
     let mut command = host_command(&["test", "--no-fail-fast"]);
     match &context.change {
-        // What depends on a package that was changed is compiled by clippy, and tested without
+        // Packages that depend on a changed one are compiled by clippy, and tested without
         // `--quick`.
         Some(change) => {
             let packages = change.packages()?;
@@ -383,8 +383,9 @@ fn host(context: &mut Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// What differs with privileges, once more; of the same build, of which only the tests with this
-/// name are run.
+/// Runs once more what differs with privileges.
+///
+/// The build is that of [`host`], and only the tests with these names are run.
 fn privileged(context: &mut Context) -> Result<Outcome> {
     let command = host_command(&[
         "test",
@@ -413,7 +414,7 @@ fn features(context: &mut Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The core's test files for loom: `core/tests/loom….rs`, without the extension.
+/// Returns the core's test files for loom: `core/tests/loom….rs`, without the extension.
 fn loom_tests() -> Vec<String> {
     let entries = std::fs::read_dir(repository::path("core/tests"))
         .into_iter()
@@ -427,8 +428,8 @@ fn loom_tests() -> Vec<String> {
     names
 }
 
-/// Most of the time goes into building what loom depends on: so only what explores and what is
-/// explored is optimised.
+/// The profile for loom. Most of the time goes into building its dependencies, so only what
+/// explores and what is explored is optimised.
 const LOOM_PROFILE: [&str; 4] = [
     "--config=profile.release.package.'*'.opt-level=0",
     "--config=profile.release.package.loom.opt-level=3",
@@ -438,7 +439,7 @@ const LOOM_PROFILE: [&str; 4] = [
 
 fn loom(context: &mut Context) -> Result<Outcome> {
     // Together, so that what they depend on is built once: the core, and the protocols of the Linux
-    // home, among processes and among the workers of one.
+    // runtime, among processes and among the workers of one.
     let mut command = host_command(&["test", "--release", "--no-fail-fast", "--lib"]);
     command.args(
         ["corank", "corank-account", "corank-domain", "corank-linux"]
@@ -452,7 +453,7 @@ fn loom(context: &mut Context) -> Result<Outcome> {
     command
         .env("RUSTFLAGS", "--cfg loom")
         .env("CARGO_TARGET_DIR", repository::path("target/loom"))
-        // Nobody debugs it.
+        // It is never debugged.
         .env("CARGO_PROFILE_RELEASE_DEBUG", "false");
     let mut outcome = Outcome::of_cargo_test(&context.command(&command)?);
     // The flag of user-level interrupts and the rings belong to another workspace, which is built
@@ -508,7 +509,7 @@ fn sanitizer(context: &mut Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The modules of `core/tests` in which several threads meet, by parts of their tests' names.
+/// The modules of `core/tests` with several threads, by parts of their tests' names.
 const THREADED: [&str; 10] = [
     "deadlines::",
     "ecosystem::",
@@ -522,7 +523,9 @@ const THREADED: [&str; 10] = [
     "workers::",
 ];
 
-/// The standard library is built for it as well: else what orders threads in there would be
+/// Runs the tests of several threads under ThreadSanitizer.
+///
+/// The standard library is built for it, too. Otherwise the synchronisation in there would be
 /// reported as missing.
 fn thread_sanitizer(context: &mut Context, host: &str) -> Result<Outcome> {
     if !has_nightly_source() {
@@ -552,7 +555,8 @@ fn has_nightly_source() -> bool {
 
 fn os_lint(context: &mut Context) -> Result<Outcome> {
     let toolchain = BareMetal::require()?;
-    // The scheduler's image by itself: the core is another there than for the image's clients.
+    // The scheduler's image is checked by itself, because the core has other features there than
+    // for the image's clients.
     let clients = ["--workspace", "--exclude=corank-vdso"];
     let image = ["--package=corank-vdso"];
     let for_tests = ["--package=corank-kernel", "--features=faults"];

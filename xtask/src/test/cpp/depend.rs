@@ -87,7 +87,7 @@ pub(super) fn conan(context: &mut Context) -> Result<Outcome> {
         return Ok(Outcome::failed());
     }
     let mut create = command(&["create", "--settings:all", "compiler.cppstd=20"]);
-    create.arg(repository::path(cpp::HOME)).arg(format!(
+    create.arg(repository::path(cpp::FOLDER)).arg(format!(
         "--conf:all=tools.cmake.cmake_layout:test_folder={}",
         repository::path(CONAN).join("test").display()
     ));

@@ -74,7 +74,7 @@ fn install(context: &mut Context) -> Result<PathBuf> {
     let mut configure = Command::new("cmake");
     configure
         .args(["-G", "Ninja", "-S"])
-        .arg(repository::path(cpp::HOME))
+        .arg(repository::path(cpp::FOLDER))
         .arg("-B")
         .arg(&folder)
         // The options reuse what the tests were built with.
@@ -112,7 +112,7 @@ fn build(
     let home = if project.installed {
         prefix.join("share/corank")
     } else {
-        repository::path(cpp::HOME)
+        repository::path(cpp::FOLDER)
     };
     let toolchain = home.join(format!("cmake/arm-none-eabi-{}.cmake", project.compiler));
     let mut configure = Command::new("cmake");
