@@ -185,7 +185,7 @@ impl<O: Ownership> Keys<O> {
     fn update<R>(&self, key: u64, change: impl FnOnce(&KeyState<O>) -> R) -> R {
         let mut table = self.table().borrow_mut();
         let Some(state) = table.get(key) else {
-            unreachable!("a key stays in the table while somebody waits for it");
+            unreachable!("a key stays in the table while a coroutine waits for it");
         };
         let result = change(state);
         if state.is_unused() {

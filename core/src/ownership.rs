@@ -51,7 +51,7 @@ pub struct Shared {
 pub(crate) mod turns {
     /// The crate's own part of `Ownership`.
     #[allow(unreachable_pub, reason = "it seals a public trait")]
-    #[allow(private_interfaces, reason = "nobody outside can call it")]
+    #[allow(private_interfaces, reason = "no code outside can call it")]
     pub trait Turns {
         /// Whether several workers may use what is owned.
         const SHARED: bool;

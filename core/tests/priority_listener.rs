@@ -94,7 +94,7 @@ impl Outside {
 
     fn complete(&self, executor: &corank::Executor) {
         self.done.set(true);
-        executor.within(|| self.listener().expect("someone waits").wake());
+        executor.within(|| self.listener().expect("a coroutine waits").wake());
     }
 }
 

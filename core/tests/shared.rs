@@ -236,7 +236,7 @@ fn an_idle_worker_is_called_once() {
     let workers = [&calls[0], &calls[1]].map(|calls| executor.worker(calls.clone().into()));
     let taken = || [calls[0].take(), calls[1].take()];
     drop(spawn_around(executor, 3, |_| {}));
-    assert_eq!(taken(), [0, 0], "nobody has said that it is idle");
+    assert_eq!(taken(), [0, 0], "no worker is idle");
     assert_eq!(workers[0].run_until_idle(), 1);
     assert_eq!(workers[1].run_until_idle(), 0);
     drop(spawn_around(executor, 3, |_| {}));
@@ -253,7 +253,7 @@ fn an_idle_worker_is_called_once() {
     assert_eq!(workers[1].step(), Step::Idle);
     drop(workers);
     drop(spawn_around(executor, 3, |_| {}));
-    assert_eq!(taken(), [0, 0], "those who have left are not called");
+    assert_eq!(taken(), [0, 0], "workers that have left are not called");
 }
 
 /// H8: a worker that takes in events calls no worker for what it finds, because it will poll that.
@@ -419,7 +419,7 @@ fn who_waits_for_long_gives_way() {
     }
     let executor = SharedExecutor::with(Config::new().relax(relax));
     assert_eq!(executor.live(), 0);
-    assert_eq!(GAVE_WAY.load(Ordering::Relaxed), 0, "nobody waited");
+    assert_eq!(GAVE_WAY.load(Ordering::Relaxed), 0, "nothing waited");
     let (holds, is_held) = mpsc::channel();
     thread::scope(|scope| {
         scope.spawn(|| {

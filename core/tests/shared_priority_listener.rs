@@ -129,7 +129,7 @@ fn it_ends_anywhere() {
     thread::spawn(move || drop(kept)).join().unwrap();
     assert!(
         executor.reprioritize(coroutine.id(), level(8)),
-        "nobody is told"
+        "no function is called"
     );
 
     let late = Notes::new(&executor);

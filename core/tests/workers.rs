@@ -434,7 +434,7 @@ fn an_earlier_deadline_calls_who_sleeps() {
         assert_eq!(busy.step(), Step::Ran);
         calls.take()
     };
-    assert_eq!(calls_for(50), 0, "nobody sleeps yet");
+    assert_eq!(calls_for(50), 0, "no worker sleeps yet");
     assert_eq!(sleeper.step(), Step::Idle);
     assert_eq!(calls_for(60), 0, "later");
     assert_eq!(calls_for(50), 0, "not earlier");

@@ -87,12 +87,12 @@ trait AnyChannel {
 impl<const N: usize, O: Ownership> AnyChannel for Channel<u64, N, O> {
     fn send(&self, message: u64) -> Boxed<'_, ()> {
         let send = self.send(message);
-        Box::pin(async { send.await.expect("nobody closes it") })
+        Box::pin(async { send.await.expect("it is never closed") })
     }
 
     fn receive(&self) -> Boxed<'_, u64> {
         let receive = self.receive();
-        Box::pin(async { receive.await.expect("nobody closes it") })
+        Box::pin(async { receive.await.expect("it is never closed") })
     }
 }
 

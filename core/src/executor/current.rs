@@ -121,7 +121,7 @@ impl Future for YieldNow {
 ///
 /// coroutine_run(async {
 ///     coroutine_run(async { println!("urgent") }, Priority::MOST_URGENT).unwrap();
-///     println!("main goes on first: nobody is interrupted");
+///     println!("main goes on first: nothing is interrupted");
 /// }, Priority::DEFAULT).unwrap();
 /// ```
 ///

@@ -79,7 +79,7 @@ pub(crate) enum Wants {
 
 /// What to wake.
 pub(crate) enum Wakeup {
-    Nobody,
+    None,
     Coroutine(BlockRef),
     Waker(StoredWaker),
 }
@@ -88,7 +88,7 @@ impl Wakeup {
     /// Wakes it, by the owner of `scheduler`, if the waiter belongs to one.
     pub(crate) fn wake(self, scheduler: Option<&Scheduler>) {
         match self {
-            Self::Nobody => {}
+            Self::None => {}
             Self::Coroutine(block) => {
                 let scheduler = Scheduler::of(block);
                 scheduler.locked(|| scheduler.wake(block));
@@ -304,7 +304,7 @@ impl Waiter {
         match (self.waker.replace(None), self.lender.get()) {
             (Some(waker), _) => Wakeup::Waker(waker),
             (None, Some(lender)) => Wakeup::Coroutine(lender),
-            (None, None) => Wakeup::Nobody,
+            (None, None) => Wakeup::None,
         }
     }
 

@@ -54,7 +54,7 @@ impl<O: Ownership> Permits<O> {
             Some(entry) => entry.finish(Standing::Granted),
             None => {
                 self.free.set(self.free.get().saturating_add(1).min(most));
-                Wakeup::Nobody
+                Wakeup::None
             }
         }
     }
@@ -131,7 +131,7 @@ impl<O: Ownership> Permits<O> {
         entry.settle(place);
         match standing {
             Standing::Granted => self.give(most),
-            _ => Wakeup::Nobody,
+            _ => Wakeup::None,
         }
     }
 }

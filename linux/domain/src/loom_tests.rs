@@ -60,7 +60,7 @@ impl Member for Arc<Process> {
         NOW
     }
     fn found_damage(&self) {
-        panic!("nobody writes anything else");
+        panic!("nothing else is written");
     }
 }
 

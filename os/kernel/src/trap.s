@@ -44,7 +44,7 @@ trap_entry:
     sd      t0, 4*8(a0)
     csrr    t0, sepc
     sd      t0, CONTEXT_PC(a0)
-    # Return to whoever called `enter_user`, with the cause. The other control registers are read where they are needed: most
+    # Return to the caller of `enter_user`, with the cause. The other control registers are read where they are needed: most
     # traps do without, and an emulator leaves its straight way for each.
     csrr    a0, scause
     ld      sp, HART_STACK(tp)

@@ -21,7 +21,7 @@ use embassy_executor::raw;
 const ROUNDS: u32 = 1000;
 const MOST_TASKS: usize = 64;
 
-/// Cargo's name of the optimisation, which whoever builds this says.
+/// Cargo's name of the optimisation, which the build sets.
 const OPTIMISATION: &str = match option_env!("CORANK_BENCH_OPT") {
     Some(level) => level,
     None => "3",

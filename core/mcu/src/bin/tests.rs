@@ -346,7 +346,7 @@ fn interrupt_during_a_poll_goes_by_the_inbox() -> Result {
     let busy = executor.spawn(level(30), async move {
         start(500, true);
         while TICKS.load(Ordering::Relaxed) == 0 {}
-        // The interrupt has come and gone while this coroutine ran. Nobody has touched the ready
+        // The interrupt has come and gone while this coroutine ran. Nothing has touched the ready
         // queues.
         PUBLISHED.ready().is_empty() && PUBLISHED.arriving().contains(level(7))
     });

@@ -241,7 +241,7 @@ fn nobody_is_left(participant: &Participant) {
     while participant.others() > 0 {
         assert!(
             began.elapsed() < LONG,
-            "somebody who was killed still counts"
+            "a killed process still counts"
         );
         thread::sleep(Duration::from_micros(100));
     }

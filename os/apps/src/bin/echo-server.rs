@@ -75,7 +75,7 @@ fn main() -> i32 {
 fn leave() -> i32 {
     let listener = TcpListener::bind(7).expect("the port is free");
     println!("listening");
-    let take = |_| listener.accept_blocking().expect("somebody connects");
+    let take = |_| listener.accept_blocking().expect("a client connects");
     let taken: [TcpStream; LEFT] = core::array::from_fn(take);
     let words: Vec<u8> = (0..LAST_WORDS).map(byte).collect();
     for connection in &taken {
@@ -103,7 +103,7 @@ async fn serve() -> i32 {
     })
     .expect("memory for a coroutine");
     println!("listening");
-    let orders = orders.accept().await.expect("somebody orders");
+    let orders = orders.accept().await.expect("a client sends orders");
     match obey(&orders).await {
         Ok(()) => 0,
         Err(error) => {

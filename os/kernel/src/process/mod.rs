@@ -171,7 +171,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waited {
     /// There is nothing to wait for.
-    Nobody,
+    None,
     /// It still runs.
     Running,
     /// It has ended and is forgotten now: its number and exit code.
@@ -493,7 +493,7 @@ impl Process {
             None => !state.children.is_empty(),
         };
         if !runs {
-            return Waited::Nobody;
+            return Waited::None;
         }
         running();
         Waited::Running
@@ -535,7 +535,7 @@ impl Process {
     pub(crate) fn wait_thread(&self, tid: usize, running: impl FnOnce()) -> Waited {
         let mut state = self.state.lock();
         match state.threads.get(tid) {
-            None => Waited::Nobody,
+            None => Waited::None,
             Some(Slot::Starting | Slot::Live(_)) => {
                 running();
                 Waited::Running

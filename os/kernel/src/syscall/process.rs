@@ -275,7 +275,7 @@ fn child(pid: usize) -> Option<usize> {
 /// Returns `None` while the child runs.
 fn report(process: &Process, waited: Waited, exit_code: usize) -> Option<Result> {
     match waited {
-        Waited::Nobody => Some(Ok(FAILED)),
+        Waited::None => Some(Ok(FAILED)),
         Waited::Running => None,
         Waited::Ended(pid, _) if exit_code == 0 => Some(Ok(pid as isize)),
         Waited::Ended(pid, code) => {

@@ -17,7 +17,7 @@ pub(super) fn create(process: &Arc<Process>, entry: usize, argument: usize) -> i
 
 fn report(waited: Waited) -> Option<isize> {
     match waited {
-        Waited::Nobody => Some(FAILED),
+        Waited::None => Some(FAILED),
         Waited::Running => None,
         Waited::Ended(_, code) => Some(code as isize),
     }

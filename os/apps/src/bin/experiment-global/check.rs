@@ -127,7 +127,7 @@ fn judge(elsewhere: Elsewhere, instructions: f64, calls: usize, most: usize) -> 
     }
     if calls > 0 {
         return Err(format!(
-            "beside {name} the comparison made {calls} system calls, although nobody more urgent waited"
+            "beside {name} the comparison made {calls} system calls, although nothing more urgent waited"
         ));
     }
     Ok(())

@@ -177,7 +177,7 @@ fn locking() {
         assert_eq!(unlock(mutex), 0);
         assert_eq!(lock.await, Ok(0));
         assert_eq!(unlock(mutex), 0, "it was locked");
-        assert_eq!(mutex_lock!(mutex, 1, this()).await, Ok(0), "nobody has it");
+        assert_eq!(mutex_lock!(mutex, 1, this()).await, Ok(0), "it is free");
         assert_eq!(unlock(mutex), 0);
     });
     let counter = Mutex::new(0).expect("a mutex");
@@ -246,7 +246,7 @@ fn waiting_for_a_signal() {
 
 /// Returns the connection behind the result of a call.
 fn opened(number: Result<usize, Error>) -> TcpStream {
-    let number = number.expect("there is somebody at the other end");
+    let number = number.expect("there is another end");
     TcpStream::from_descriptor(OwnedFd::from_number(number))
 }
 
@@ -263,7 +263,7 @@ fn assert_connected(here: TcpStream, there: TcpStream) {
 fn accepting() {
     let (listener, address) = listener();
     let number = listener.number();
-    let knock = move || TcpStream::connect_blocking(address).expect("somebody listens");
+    let knock = move || TcpStream::connect_blocking(address).expect("a listener");
     let here = knock();
     assert_connected(here, opened(accept!(number)));
     block_on(async move {
@@ -277,7 +277,7 @@ fn accepting() {
         let there = corank_user::calls::accept_async(number).await;
         assert_connected(here, opened(there));
         let here = knock();
-        let there = listener.accept().await.expect("somebody knocks");
+        let there = listener.accept().await.expect("a connection");
         assert_connected(here, there);
     });
     without_sockets();
@@ -286,7 +286,7 @@ fn accepting() {
 fn connecting() {
     let (listener, address) = listener();
     let (host, port) = (LOCALHOST, address.port().into());
-    let accepted = |listener: &TcpListener| listener.accept_blocking().expect("somebody knocks");
+    let accepted = |listener: &TcpListener| listener.accept_blocking().expect("a connection");
     let here = opened(tcp_connect!(host, port, 0));
     assert_connected(here, accepted(&listener));
     block_on(async move {
@@ -295,7 +295,7 @@ fn connecting() {
         let here = corank_user::calls::tcp_connect_async(host, port, 0).await;
         assert_connected(opened(here), accepted(&listener));
         let here = TcpStream::connect(address).await;
-        assert_connected(here.expect("somebody listens"), accepted(&listener));
+        assert_connected(here.expect("a listener"), accepted(&listener));
     });
     without_sockets();
 }

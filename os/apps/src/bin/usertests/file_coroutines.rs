@@ -137,6 +137,6 @@ fn opening_that_is_given_up_leaves_nothing_open() {
                 assert_eq!(open_files(), before);
             }
         });
-        fs::remove("a").expect("nobody has it open");
+        fs::remove("a").expect("it is not open");
     });
 }

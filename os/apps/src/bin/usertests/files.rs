@@ -461,7 +461,7 @@ fn what_is_open_stays() {
         file.close().expect("it is open");
         expect_error(fs::remove("file"), BUSY);
         drop(copy);
-        fs::remove("file").expect("nobody has it open");
+        fs::remove("file").expect("it is not open");
         fs::remove("other").expect("the file");
     });
 }
@@ -681,7 +681,7 @@ fn files_have_the_calendars_date() {
         let modified = fs::status("a").expect("it is there").modified;
         // FAT counts in steps of two seconds.
         assert!((before - 2..=now() + 2).contains(&modified));
-        fs::remove("a").expect("nobody has it open");
+        fs::remove("a").expect("it is not open");
     });
 }
 

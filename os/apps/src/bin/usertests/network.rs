@@ -57,8 +57,8 @@ pub(crate) fn listener() -> (TcpListener, SocketAddrV4) {
 /// Returns both ends of a connection.
 pub(crate) fn pair() -> (TcpStream, TcpStream) {
     let (listener, address) = listener();
-    let here = TcpStream::connect_blocking(address).expect("somebody listens");
-    let there = listener.accept_blocking().expect("somebody knocks");
+    let here = TcpStream::connect_blocking(address).expect("a listener");
+    let there = listener.accept_blocking().expect("a connection");
     (here, there)
 }
 
@@ -239,7 +239,7 @@ fn the_backlog_is_bounded() {
 
 fn a_listener_that_goes_resets() {
     let (listener, address) = listener();
-    let waiting = TcpStream::connect_blocking(address).expect("somebody listens");
+    let waiting = TcpStream::connect_blocking(address).expect("a listener");
     drop(listener);
     assert_eq!(code(waiting.read_blocking(&mut [0])), RESET);
 }
@@ -250,7 +250,7 @@ fn many_bytes_arrive_as_they_were() {
     const PIECE: usize = 30_011;
     let (listener, address) = listener();
     let child = process::spawn(|| {
-        let stream = TcpStream::connect_blocking(address).expect("somebody listens");
+        let stream = TcpStream::connect_blocking(address).expect("a listener");
         let data: Vec<u8> = (0..LENGTH).map(byte).collect();
         for piece in data.chunks(PIECE) {
             assert_eq!(stream.write_blocking(piece), Ok(piece.len()));
@@ -258,7 +258,7 @@ fn many_bytes_arrive_as_they_were() {
         0
     })
     .expect("a process");
-    let stream = listener.accept_blocking().expect("somebody knocks");
+    let stream = listener.accept_blocking().expect("a connection");
     let mut place = 0;
     let mut buffer = alloc::vec![0; 9_001];
     loop {

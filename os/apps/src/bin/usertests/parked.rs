@@ -141,7 +141,7 @@ fn the_file_is_closed_with_the_read() {
             };
             assert_eq!(read.await.expect("it ends").1, b"x");
             kernel_sees().await;
-            assert!(writer.write(b"y").is_err(), "nobody can read it");
+            assert!(writer.write(b"y").is_err(), "no read end is left");
         }
     });
 }
@@ -162,7 +162,7 @@ fn the_file_is_closed_with_a_read_that_is_dropped() {
                 }
             }
             kernel_sees().await;
-            assert!(writer.write(b"y").is_err(), "nobody can read it");
+            assert!(writer.write(b"y").is_err(), "no read end is left");
         }
         let (reader, writer) = pipe();
         drop(ring::read_and_close(reader, Vec::with_capacity(1)));
@@ -309,7 +309,7 @@ fn cancelled_by_key() {
     assert_eq!(rings.enter(1), 1);
     assert_eq!(rings.completions(), [(2, 1)]);
     rings.enter(0);
-    assert!(writer.write(b"c").is_err(), "nobody can read it");
+    assert!(writer.write(b"c").is_err(), "no read end is left");
     // SAFETY: the kernel is done with it.
     assert_eq!(unsafe { (&raw const byte).read_volatile() }, [0, b'b']);
 }
