@@ -115,7 +115,7 @@ fn closing_keeps_what_is_there_and_refuses_the_rest() {
 }
 
 #[test]
-fn closing_wakes_those_who_wait_and_honours_what_was_handed_over() {
+fn closing_wakes_waiters_and_honours_what_was_handed_over() {
     let (executor, log) = (executor(), Log::default());
     let channel: Shared<1> = Rc::default();
     drop(receiver(&executor, 9, &channel, "a", 1, &log));
@@ -203,7 +203,7 @@ fn futures_dropped_by_their_own_coroutine_leave_as_well() {
 }
 
 #[test]
-fn messages_that_nobody_took_are_dropped_once() {
+fn messages_that_were_not_taken_are_dropped_once() {
     let message = Rc::new(());
     let channel = Channel::<Rc<()>, 3>::new();
     for _ in 0..3 {

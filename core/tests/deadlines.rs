@@ -115,7 +115,7 @@ fn urgency_on_loan_counts() {
 
 /// A future that sleeps goes from one coroutine to another.
 #[test]
-fn a_timer_counts_for_who_polls_it() {
+fn a_timer_counts_for_the_coroutine_that_polls_it() {
     let (executor, shown) = platform();
     let place: Rc<RefCell<Pin<Box<Sleep>>>> =
         Rc::new(RefCell::new(Box::pin(time::sleep_until(10))));
@@ -134,7 +134,7 @@ fn a_timer_counts_for_who_polls_it() {
 }
 
 #[test]
-fn who_leaves_leaves_no_bound_behind() {
+fn a_coroutine_that_leaves_leaves_no_bound_behind() {
     let (executor, shown) = platform();
     let sleepers = [(5, 10), (40, 50)].map(|(at, deadline)| sleeper(&executor, at, deadline));
     sleepers[0].cancel();
@@ -155,7 +155,7 @@ fn who_leaves_leaves_no_bound_behind() {
 ///
 /// That sleeper costs no checks in vain.
 #[test]
-fn others_bring_nobody_forward() {
+fn other_timers_bring_no_sleeper_forward() {
     let (executor, shown) = platform();
     const STEP: u64 = if cfg!(miri) { 1_000 } else { 10 };
     for index in 1..=10_000 / STEP {

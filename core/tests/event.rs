@@ -7,7 +7,7 @@ use corank::State;
 use corank::sync::Event;
 
 #[test]
-fn set_lets_everybody_through_most_urgent_first() {
+fn set_lets_all_waiters_through_most_urgent_first() {
     let executor = executor();
     let (event, log) = (Rc::new(Event::new()), Log::default());
     for (at, name) in [(20, "c"), (10, "a"), (20, "d"), (10, "b")] {
@@ -46,7 +46,7 @@ fn it_stays_set_until_it_is_reset() {
 }
 
 #[test]
-fn who_waited_goes_through_even_if_it_is_reset_at_once() {
+fn a_waiter_goes_through_even_if_it_is_reset_at_once() {
     let executor = executor();
     let event = Rc::new(Event::new());
     let theirs = event.clone();

@@ -23,7 +23,7 @@
 //! | a key signalled, or waited for, without it | `signal_races_with_wait` |
 //! | a timer set without it; a timer that fired while its waker was cloned is not seen | `advance_races_with_sleep` |
 //! | a listener that begins or ends its wait without it | `a_listener_is_told_in_turn` |
-//! | a poll that turns out to last passes nothing on | `a_poll_that_lasts_calls_who_sleeps` |
+//! | a poll that turns out to last passes nothing on | `a_poll_that_lasts_calls_a_sleeping_worker` |
 //! | a sleep, or a primitive, never lets go of its anchor | all that have one |
 //! | a sleep, or a primitive, has no anchor; an earlier deadline calls no worker | the run is aborted |
 #![cfg(loom)]
@@ -402,7 +402,7 @@ fn a_listener_is_told_in_turn() {
 ///
 /// It goes to sleep while that poll makes something ready.
 #[test]
-fn a_poll_that_lasts_calls_who_sleeps() {
+fn a_poll_that_lasts_calls_a_sleeping_worker() {
     poll_that_lasts(|executor, short| {
         let executor = executor.clone();
         Box::new(move || drop(executor.spawn(level(3), short).unwrap()))
@@ -411,7 +411,7 @@ fn a_poll_that_lasts_calls_who_sleeps() {
 
 /// The same holds when that poll wakes something by its [`Remote`](corank::Remote).
 #[test]
-fn a_poll_that_lasts_calls_who_sleeps_for_what_a_remote_wakes() {
+fn a_poll_that_lasts_calls_a_sleeping_worker_for_a_remote_wake() {
     poll_that_lasts(|executor, mut short| {
         let mut polls = 0;
         let waits = poll_fn(move |context| {
@@ -485,7 +485,7 @@ fn poll_that_lasts(prepare: fn(&Arc<SharedExecutor>, Short) -> MakeReady) {
 ///
 /// It is called, or sees it.
 #[test]
-fn an_earlier_deadline_reaches_who_sleeps() {
+fn an_earlier_deadline_reaches_a_sleeping_worker() {
     explore(3, || {
         let executor = new();
         let theirs = executor.clone();

@@ -168,7 +168,7 @@ fn urgency_travels_through_handles_and_locks_alike() {
 }
 
 #[test]
-fn those_who_are_left_lend_to_the_new_holder() {
+fn remaining_waiters_donate_to_the_new_holder() {
     let (executor, mutex, gate, log) = shared();
     let first = holder(&executor, 60, "first", &mutex, &gate, &log);
     executor.run_until_idle();
@@ -465,7 +465,7 @@ fn a_lock_taken_outside_any_coroutine_has_no_holder() {
 }
 
 #[test]
-fn a_holder_whose_executor_is_gone_is_nobody() {
+fn a_holder_without_an_executor_is_no_holder() {
     let mutex: &'static Mutex<()> = forever(Mutex::new(()));
     let first = executor();
     drop(spawn(&first, 5, async move {

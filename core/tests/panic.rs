@@ -277,7 +277,7 @@ fn woken_and_cancelled_in_the_poll_that_panics() {
 /// own, and the variable tells that program from the test.
 #[cfg(unix)]
 #[test]
-fn an_assertion_that_nobody_joins_is_seen() {
+fn an_assertion_in_a_detached_coroutine_is_seen() {
     use std::os::unix::process::ExitStatusExt;
     const FAIL: &str = "CORANK_TEST_FAILS";
     if std::env::var_os(FAIL).is_some() {
@@ -287,7 +287,10 @@ fn an_assertion_that_nobody_joins_is_seen() {
         return;
     }
     let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "panic::an_assertion_that_nobody_joins_is_seen"])
+        .args([
+            "--exact",
+            "panic::an_assertion_in_a_detached_coroutine_is_seen",
+        ])
         .env(FAIL, "")
         .output()
         .unwrap();

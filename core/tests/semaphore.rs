@@ -97,7 +97,7 @@ fn what_a_waiter_inherits_counts() {
 }
 
 #[test]
-fn nothing_is_lent_to_who_has_a_permit() {
+fn nothing_is_donated_to_the_holder_of_a_permit() {
     let (executor, semaphore, gate, log) = shared(1);
     let low = user(&executor, 50, "low", &semaphore, &gate, &log);
     executor.run_until_idle();

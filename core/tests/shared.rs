@@ -189,7 +189,7 @@ fn a_cancel_while_it_runs_elsewhere_waits_for_the_poll() {
 ///
 /// For others the coroutine runs until that is done.
 #[test]
-fn a_cancelled_future_is_dropped_by_who_cancels() {
+fn a_cancelled_future_is_dropped_by_its_canceller() {
     struct Looks(&'static SharedExecutor, Rc<Cell<Option<CoroutineId>>>);
     impl Drop for Looks {
         fn drop(&mut self) {
@@ -412,7 +412,7 @@ fn the_last_priority_counts_wherever_it_comes_from() {
 ///
 /// They do so as long as a worker has the scheduler and does not go on.
 #[test]
-fn who_waits_for_long_gives_way() {
+fn a_long_spin_calls_the_relax_hook() {
     static GAVE_WAY: AtomicUsize = AtomicUsize::new(0);
     extern "C" fn relax() {
         GAVE_WAY.fetch_add(1, Ordering::Relaxed);
@@ -468,7 +468,7 @@ fn closing_cancels_everything() {
 /// That also holds when another coroutine was polled from the same place meanwhile and did the
 /// same.
 #[test]
-fn who_wakes_itself_is_polled_once_more() {
+fn a_coroutine_that_wakes_itself_is_polled_once_more() {
     let executor = eternal();
     let worker = Rc::new(worker(executor));
     let polls = Rc::new(RefCell::new(Vec::new()));
@@ -504,7 +504,7 @@ fn who_wakes_itself_is_polled_once_more() {
 ///
 /// The next one in its place waits as usual.
 #[test]
-fn who_wakes_itself_and_panics_wakes_nobody() {
+fn a_coroutine_that_wakes_itself_and_panics_wakes_nothing() {
     let executor = SharedExecutor::new();
     let worker = worker(&executor);
     let panics = executor.spawn(

@@ -87,7 +87,7 @@ fn it_is_told_of_each_change() {
 ///
 /// Code that is no coroutine of the executor counts as the default level.
 #[test]
-fn it_follows_whoever_polls() {
+fn it_follows_the_coroutine_that_polls() {
     let executor = SharedExecutor::new();
     let notes = Notes::new(&executor);
     let first = executor.spawn(level(20), waits(&notes)).unwrap();

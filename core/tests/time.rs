@@ -344,7 +344,7 @@ fn there_is_no_time_outside_an_executor() {
 }
 
 #[test]
-fn random_timers_fire_in_order_whoever_leaves() {
+fn random_timers_fire_in_order_while_others_leave() {
     for seed in 1..=times(200) as u64 {
         let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut below = |bound: u64| {

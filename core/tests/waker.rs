@@ -75,7 +75,7 @@ fn wakes_during_a_poll_are_remembered_once() {
 }
 
 #[test]
-fn dropping_wakers_wakes_nobody() {
+fn dropping_wakers_wakes_nothing() {
     let executor = executor();
     let (slot, polls) = (Slot::new(), Counter::new());
     let handle = spawn(&executor, 5, slot.wait(&polls, usize::MAX));

@@ -214,7 +214,7 @@ fn nothing_is_lost_while_a_waker_is_cloned() {
 ///
 /// The levels of both decide (N1). The one that still waits donates to the holder there is then.
 #[test]
-fn who_queues_lends_to_the_holder_there_is_then() {
+fn a_waiter_donates_to_the_holder_of_that_moment() {
     let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
     let mutex: &'static Mutex<()> = crate::common::forever(Mutex::new_in(executor, ()));
     let first = mutex.try_lock().unwrap();
@@ -246,7 +246,7 @@ fn who_queues_lends_to_the_holder_there_is_then() {
 ///
 /// That waiter gets the lock.
 #[test]
-fn who_queues_counts_by_its_level() {
+fn a_waiter_counts_by_its_level() {
     let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
     let mutex: &'static Mutex<()> = crate::common::forever(Mutex::new_in(executor, ()));
     let first = mutex.try_lock().unwrap();
@@ -423,7 +423,7 @@ fn timeouts_and_tickers() {
 ///
 /// It is not called for a later one.
 #[test]
-fn an_earlier_deadline_calls_who_sleeps() {
+fn an_earlier_deadline_calls_a_sleeping_worker() {
     let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
     let calls = Arc::new(Wakes::default());
     let sleeper = executor.worker(Waker::from(calls.clone()));

@@ -32,8 +32,8 @@
  *
  * Memory orders are not modelled: os/abi/tests/loom.rs looks after those.
  *
- * Checked: everything that arrives is taken in, also while the coroutine computes; nobody gets stuck; nobody interrupts an executor
- * that looks by itself; the handler is entered only unmasked, on a stack that is free. The checks can fail: each `broken` above takes something out, and `cargo xtask test` expects
+ * Checked: everything that arrives is taken in, also while the coroutine computes; no process gets stuck; an executor that checks by
+ * itself is not interrupted; the handler is entered only unmasked, on a stack that is free. The checks can fail: each `broken` above takes something out, and `cargo xtask test` expects
  * spin to find the error. README.md says what is taken out.
  */
 #define COMPLETIONS 2
@@ -57,9 +57,9 @@ mtype kernel = Quiet;   /* Upcalls::state */
 bool asleep;            /* the thread waits in ring_enter */
 bool completes;         /* ring_enter waits for a completion */
 bool interrupted;       /* the handler runs, on top of `Thread` */
-bool at_work = true;    /* the executor looks by itself: nobody need disturb it */
+bool at_work = true;    /* the executor checks by itself, and need not be interrupted */
 
-/* Upcalls::raise: the state, then whoever waits looks again */
+/* Upcalls::raise: the state, then a thread that waits checks again */
 inline raise_in_kernel() {
     kernel = Raised;
     atomic { asleep = false; completes = false }
@@ -231,7 +231,7 @@ park:
         }
 #endif
 end_park:
-        /* Woken: whoever raised meanwhile is heard here. */
+        /* Woken: an interrupt that was raised meanwhile is taken here. */
         atomic { !asleep -> kernel = (kernel == Raised -> Quiet : kernel) }
     fi;
     atomic { AT(false) -> flag_open = false; at_work = true }

@@ -1,4 +1,4 @@
-/* The protocol between an executor and everyone who wakes its coroutines from outside.
+/* The protocol between an executor and all that wakes its coroutines from outside.
  *
  * spin: -a
  * gcc: -O2 -DNFAIR=4 -DVECTORSZ=512
@@ -28,9 +28,9 @@
  * stack that is pushed by compare-and-swap and taken whole, so blocks in it do not touch each other.
  *
  * Checked for safety: a block is pushed at most once for each time that QUEUED is set; a coroutine is in the ready queue at
- * most once; nobody touches the table after it is freed; it is freed exactly once; a slot is reclaimed exactly once and
+ * most once; the table is not touched after it is freed; it is freed exactly once; a slot is reclaimed exactly once and
  * never while it is referenced; a reference never wakes a stranger. Checked for liveness, under weak fairness: each wake is
- * followed by a poll, an exit or the end of the executor; a slot that nobody refers to any more is reclaimed; a level that
+ * followed by a poll, an exit or the end of the executor; a slot without references is reclaimed; a level that
  * was announced does not stay announced.
  *
  * The checks can fail: README.md says what each of the -D options above breaks, and what spin finds.
@@ -252,7 +252,7 @@ drain:
 poll:
     atomic {
         state = Running; owed = false;
-        assert(!polled_second);     /* nobody wakes the second coroutine */
+        assert(!polled_second);     /* nothing wakes the second coroutine */
         polled_second = (life == 2)
     }
     /* the first poll hands out wakers */
@@ -307,7 +307,7 @@ drop_executor:
     fi;
     arriving = false;
     unanchor();
-    /* Whoever never got a waker has nothing to do. */
+    /* An outsider that never got a waker has nothing to do. */
     atomic {
         if :: !started[0] -> ended = OUTSIDERS :: else fi
     }

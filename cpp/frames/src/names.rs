@@ -42,7 +42,7 @@ pub(crate) fn coroutine_at(debug: &Loader, address: u64) -> Result<Option<String
 
 /// `blink` of `_ZN3app5blinkEN6corank2inIXadL_Z…`, as a linker sees it, or of just `blink`. Of two
 /// coroutines with one name the larger counts: what has internal linkage has no namespaces in GCC's
-/// debug information, so nobody has.
+/// debug information, so no tool has.
 fn plain(raw: &str) -> String {
     if let Some(demangled) = demangle(raw, DW_LANG_C_plus_plus) {
         return of_demangled(&demangled);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_cannot_be_demangled_say_who_they_are() {
+    fn names_that_cannot_be_demangled_are_shown_as_they_are() {
         for (mangled, name) in [
             (
                 "_ZN3app5thing6methodITk13frame_storage4slotEEvRT_",

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_lost_its_processor_steps_aside_rather_than_its_equals() {
+    fn a_worker_without_its_processor_steps_aside_before_its_equals() {
         let all = [
             on(1, entry(0, 0, 2, Running, 9)),
             on(0, entry(1, 0, 50, Running, 8)),
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn who_runs_on_other_processors_is_in_nobodys_way() {
+    fn workers_on_other_processors_are_not_in_the_way() {
         // One of two processors is the urgent process's alone.
         let all = [
             entry(0, 0, 2, Running, 0),

@@ -153,7 +153,7 @@ fn run(executor: &Executor, worker: &Worker, hostile: &Hostile, seed: u64, write
 }
 
 #[test]
-fn a_page_that_is_written_at_random_harms_nobody() {
+fn a_page_that_is_written_at_random_does_no_harm() {
     let mode = std::fs::Permissions::from_mode(0o700);
     let root = tempfile::Builder::new()
         .permissions(mode)

@@ -8,9 +8,9 @@
 //! | what is broken | test that fails |
 //! |---|---|
 //! | no fence in `Slot::show` | both |
-//! | the doorbell read after the decision; the sleeper rung but not woken | `who_steps_aside_is_called_when_the_urgent_one_goes` |
+//! | the doorbell read after the decision; the sleeper rung but not woken | `a_worker_aside_is_called_when_the_urgent_one_goes` |
 //! | no worker rung at a claim | `of_an_urgent_claim_the_other_learns_in_any_case` |
-//! | no fence in `AloneFlag::set_while`, or in `AloneFlag::clear` | `nobody_comes_unnoticed` |
+//! | no fence in `AloneFlag::set_while`, or in `AloneFlag::clear` | `no_participant_joins_unnoticed` |
 
 use crate::admission_queue::{AdmissionQueue, Processors};
 use crate::alone_flag::AloneFlag;
@@ -94,7 +94,7 @@ fn decide(membership: &Membership<Arc<Process>>) -> bool {
 }
 
 #[test]
-fn who_steps_aside_is_called_when_the_urgent_one_goes() {
+fn a_worker_aside_is_called_when_the_urgent_one_goes() {
     loom::model(|| {
         let (urgent, bulk) = (Process::new(1), Process::new(2));
         urgent.slot.show(claim(1, ClaimState::Running), NOW);
@@ -138,7 +138,7 @@ fn of_an_urgent_claim_the_other_learns_in_any_case() {
 }
 
 #[test]
-fn nobody_comes_unnoticed() {
+fn no_participant_joins_unnoticed() {
     loom::model(|| {
         let (alone_flag, others) = (Arc::new(AloneFlag::default()), Arc::new(AtomicU32::new(0)));
         let agent = loom::thread::spawn({

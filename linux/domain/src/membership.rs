@@ -336,7 +336,7 @@ mod tests {
     ///
     /// It counts for the grace, and not a nanosecond more.
     #[test]
-    fn who_shows_no_sign_of_life_is_waited_for_as_long_as_the_grace() {
+    fn a_silent_worker_counts_until_the_grace_expires() {
         let grace = Timing::of_tick(TICK).grace;
         assert_eq!(Duration::from_nanos(grace), 5 * TICK);
         let bulk = Process::new(1, 1).with(0, 50, Running, NOW);
@@ -357,7 +357,7 @@ mod tests {
     ///
     /// That lasts for the hold, and not a nanosecond more.
     #[test]
-    fn room_is_kept_for_who_has_gone_as_long_as_the_hold() {
+    fn room_is_kept_for_a_worker_that_left_as_long_as_the_hold() {
         let hold = Timing::of_tick(TICK).hold;
         assert_eq!(Duration::from_nanos(hold), 25 * TICK);
         let bulk = (0..3).fold(Process::new(1, 3), |bulk, worker| {
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_counts_as_long_as_its_agent_lives() {
+    fn a_sleeping_worker_counts_while_its_agent_lives() {
         let grace = Timing::of_tick(TICK).grace;
         let mut other = Process::new(2, 2)
             .with(0, 7, Aside, NOW)

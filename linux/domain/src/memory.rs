@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_changes_the_size() {
+    fn the_size_cannot_change() {
         for writers in [Writers::Owner, Writers::All] {
             let (_own, file) = Mapping::<Words>::create("test", writers).unwrap();
             for size in [0, 4096 * 2] {

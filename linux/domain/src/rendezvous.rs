@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_door_is_found_while_somebody_listens() {
+    fn a_door_is_found_while_its_process_listens() {
         let root = private_folder();
         let folder = &rendezvous(root.path()).folders().unwrap()[0];
         let door = folder.listen(7).unwrap();

@@ -213,7 +213,7 @@ fn the_less_urgent_steps_aside_and_is_called_back() {
 
 /// A worker that is alone has nothing to ask. That ends when another participant comes.
 #[test]
-fn who_was_alone_is_told_of_who_comes() {
+fn a_lone_participant_notices_another_one() {
     let root = private_folder();
     let one = join(root.path());
     let bulk = Side::new(&one);
@@ -228,7 +228,7 @@ fn who_was_alone_is_told_of_who_comes() {
 }
 
 #[test]
-fn who_is_aside_sleeps_until_the_urgent_one_is_idle() {
+fn a_worker_aside_sleeps_until_the_urgent_one_is_idle() {
     let root = private_folder();
     let (one, two) = (join(root.path()), join(root.path()));
     until("they see each other", || {

@@ -91,7 +91,7 @@ impl core::fmt::Display for Error {
             error::NOT_CONNECTED => "the socket is not connected",
             error::SHUT_DOWN => "the connection is closed in this direction",
             error::TIMED_OUT => "no answer in time",
-            error::REFUSED => "nobody listens at that port",
+            error::REFUSED => "no socket listens at that port",
             error::CORRUPT => "the file system contradicts itself",
             code => return write!(f, "the kernel refused the system call ({code})"),
         })

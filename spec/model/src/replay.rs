@@ -199,7 +199,7 @@ impl Script {
             let picked = progress.name(id);
             let wanted = progress
                 .expected
-                .map_or("nobody".to_string(), |id| progress.name(id));
+                .map_or("nothing".to_string(), |id| progress.name(id));
             progress.fail(format!("expected {wanted} to be picked, got {picked}"));
         } else if progress.entered {
             progress.fail("one step has polled the coroutine twice".to_string());

@@ -23,7 +23,7 @@ fn the_wrong_pick() {
         6,
         "expected A to be picked, got B",
     );
-    fails("spawn A 5\nidle", 5, "expected nobody to be picked, got A");
+    fails("spawn A 5\nidle", 5, "expected nothing to be picked, got A");
     fails(
         "spawn A 5\nrun A\nblock\nrun A\nblock",
         7,
@@ -32,7 +32,7 @@ fn the_wrong_pick() {
     fails(
         "spawn A 5\ngive-way",
         5,
-        "expected nobody to be picked, got A",
+        "expected nothing to be picked, got A",
     );
     fails(
         "spawn A 5\nelsewhere 4\nrun A\nblock",

@@ -40,8 +40,8 @@ pub(crate) fn run(echo: SocketAddrV4, orders: SocketAddrV4) -> Result<bool> {
     let mut orders = connect(orders, LIMIT)?;
     tests.judge("out_of_the_machine", out_of_the_machine(&mut orders));
     tests.judge(
-        "nobody_listens_outside",
-        nobody_listens_outside(&mut orders),
+        "no_socket_listens_outside",
+        no_socket_listens_outside(&mut orders),
     );
     let damaged = damaged_frames_come_again(echo, &mut orders);
     tests.judge("damaged_frames_come_again", damaged);
@@ -276,7 +276,7 @@ fn out_of_the_machine(orders: &mut TcpStream) -> Result<()> {
     Ok(())
 }
 
-fn nobody_listens_outside(orders: &mut TcpStream) -> Result<()> {
+fn no_socket_listens_outside(orders: &mut TcpStream) -> Result<()> {
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
     let answer = order(orders, &format!("connect {}\n", free.port()))?;
     ensure!(answer.starts_with("failed: "), "`{answer}`");

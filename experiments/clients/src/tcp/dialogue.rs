@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn who_closes_early_loses_answers() {
+    fn a_client_that_closes_early_loses_answers() {
         let nothing = |number, answer: Vec<u8>| if number < 5 { answer } else { Vec::new() };
         assert_eq!(of_five(nothing), [0, 1, 0, 0]);
         let a_part = |number, mut answer: Vec<u8>| {

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_comes_behind_everybody() {
+    fn every_client_follows_every_other() {
         let turns: Vec<Vec<usize>> = (0..4).map(|turn| order(4, turn).collect()).collect();
         for place in 0..4 {
             let mut there: Vec<usize> = turns.iter().map(|turn| turn[place]).collect();

@@ -181,7 +181,7 @@ mod tests {
             row(
                 STRICT,
                 "check-instructions",
-                ("elsewhere", "nobody"),
+                ("elsewhere", "nothing"),
                 1,
                 4.0,
             ),
@@ -192,8 +192,8 @@ mod tests {
                 2,
                 7.0,
             ),
-            row(RELAXED, "yield-calls", ("elsewhere", "nobody"), 1, 3.0),
-            row(STRICT, "yield-calls", ("elsewhere", "nobody"), 1, 0.0),
+            row(RELAXED, "yield-calls", ("elsewhere", "nothing"), 1, 3.0),
+            row(STRICT, "yield-calls", ("elsewhere", "nothing"), 1, 0.0),
             row(STRICT, "latency", ("forger", "none"), 1, 2.0),
             row(STRICT, "latency", ("forger", "ones"), 1, 2.2),
             row(STRICT, "latency", ("forger", "none"), 2, 50.0),
@@ -206,7 +206,7 @@ mod tests {
             sample::results(&verdicts),
             [
                 (Some(7.0), Some(false), "harts 2, less-urgent"),
-                (Some(0.0), Some(true), "harts 1, nobody"),
+                (Some(0.0), Some(true), "harts 1, nothing"),
                 (Some(1.5), Some(false), "strict, random, harts 2"),
             ]
         );

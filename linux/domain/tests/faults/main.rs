@@ -47,7 +47,7 @@ fn an_urgent_process_ends_with_its_input() {
         bulk.goes_on("a process that lives");
         drop(victim.child.stdin.take());
         assert!(victim.child.wait().unwrap().success());
-        nobody_is_left(participant);
+        no_participant_is_left(participant);
     });
 }
 
@@ -236,13 +236,10 @@ fn beside_bulk_of(
     });
 }
 
-fn nobody_is_left(participant: &Participant) {
+fn no_participant_is_left(participant: &Participant) {
     let began = Instant::now();
     while participant.others() > 0 {
-        assert!(
-            began.elapsed() < LONG,
-            "a killed process still counts"
-        );
+        assert!(began.elapsed() < LONG, "a killed process still counts");
         thread::sleep(Duration::from_micros(100));
     }
 }
@@ -256,7 +253,7 @@ fn bulk_goes_on_when_urgent_processes_are_killed() {
             victim.signal(rustix::process::Signal::KILL);
             bulk.goes_on("a process that was killed");
             drop(victim);
-            nobody_is_left(participant);
+            no_participant_is_left(participant);
         }
         // Doors that were left behind are removed when they are found.
         let folder = root.join("corank/faults");
@@ -287,7 +284,7 @@ fn bulk_goes_on_when_urgent_processes_are_stopped() {
 }
 
 #[test]
-fn who_is_killed_while_it_is_stopped_holds_up_nobody() {
+fn a_process_killed_while_stopped_holds_up_no_other() {
     beside_bulk(|root, participant, bulk, lots| {
         for _ in 0..number("CORANK_FAULTS").unwrap_or(100) {
             let victims = [Victim::start(root), Victim::start(root)];
@@ -298,7 +295,7 @@ fn who_is_killed_while_it_is_stopped_holds_up_nobody() {
             victims[0].signal(rustix::process::Signal::KILL);
             bulk.goes_on("two that were killed");
             drop(victims);
-            nobody_is_left(participant);
+            no_participant_is_left(participant);
         }
     });
 }

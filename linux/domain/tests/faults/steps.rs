@@ -14,7 +14,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, gettid};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::{beside_bulk_of, join, level, nobody_is_left, number, run};
+use super::{beside_bulk_of, join, level, no_participant_is_left, number, run};
 
 const ROOT: &str = "CORANK_TEST_STEPS";
 /// The number of times that each process stands still before it is killed.
@@ -38,7 +38,7 @@ fn join_on_one_processor(root: &Path) -> Participant {
 
 /// The process is this test as a program of its own. The variable distinguishes it from the test.
 #[test]
-fn who_stands_still_at_any_instruction_holds_up_nobody() {
+fn a_process_stopped_at_any_instruction_holds_up_no_other() {
     if let Some(root) = std::env::var_os(ROOT) {
         be_stepped(Path::new(&root));
     }
@@ -52,7 +52,7 @@ fn who_stands_still_at_any_instruction_holds_up_nobody() {
             }
             drop(victim);
             bulk.goes_on("a process that was killed at an instruction");
-            nobody_is_left(participant);
+            no_participant_is_left(participant);
         }
     });
 }
@@ -89,7 +89,7 @@ struct Stepped {
 
 impl Stepped {
     fn start(root: &Path) -> Self {
-        let test = "steps::who_stands_still_at_any_instruction_holds_up_nobody";
+        let test = "steps::a_process_stopped_at_any_instruction_holds_up_no_other";
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture"])
             .env(ROOT, root)

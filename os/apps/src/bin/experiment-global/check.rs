@@ -31,7 +31,7 @@ const LEVEL: u8 = 10;
 /// The other processes that there are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Elsewhere {
-    Nobody,
+    Nothing,
     /// A process that is ready at a less urgent level, so that the comparison has something to
     /// compare with.
     LessUrgent,
@@ -42,7 +42,7 @@ enum Elsewhere {
 impl Elsewhere {
     fn name(self) -> &'static str {
         match self {
-            Self::Nobody => "nobody",
+            Self::Nothing => "nothing",
             Self::LessUrgent => "less-urgent",
             Self::Served => "served",
         }
@@ -51,7 +51,7 @@ impl Elsewhere {
     /// Returns the level that the others claim.
     fn level(self) -> Option<u8> {
         match self {
-            Self::Nobody => None,
+            Self::Nothing => None,
             Self::LessUrgent => Some(60),
             Self::Served => Some(2),
         }
@@ -62,7 +62,7 @@ impl Elsewhere {
     /// A process that waits has to find every hart busy.
     fn processes(self, harts: usize) -> usize {
         match self {
-            Self::Nobody => 0,
+            Self::Nothing => 0,
             Self::LessUrgent => harts,
             Self::Served => harts - 1,
         }
@@ -72,7 +72,7 @@ impl Elsewhere {
     fn holds(self) -> bool {
         let ready = page::system().ready.load(Ordering::Relaxed);
         match self {
-            Self::Nobody => ready == 0,
+            Self::Nothing => ready == 0,
             Self::LessUrgent => ready >> LEVEL != 0,
             Self::Served => page::system().running.load(Ordering::Relaxed) & 1 << 2 != 0,
         }
@@ -85,7 +85,7 @@ impl Elsewhere {
 /// makes a system call.
 pub(crate) fn measure(global: Global, run: usize, most: Option<usize>) -> Result<(), String> {
     let harts = process::harts();
-    let all = [Elsewhere::Nobody, Elsewhere::LessUrgent, Elsewhere::Served];
+    let all = [Elsewhere::Nothing, Elsewhere::LessUrgent, Elsewhere::Served];
     let there = all
         .into_iter()
         .filter(|&one| one != Elsewhere::Served || harts > 1);

@@ -30,14 +30,14 @@ tests![
     a_leaked_call_keeps_its_buffer,
     a_read_that_is_done_gives_its_bytes,
     a_lock_is_not_held,
-    a_lock_that_nobody_has_seen_is_given_back,
+    an_unclaimed_lock_is_given_back,
     the_next_in_line_gets_the_lock,
     a_permit_goes_on,
-    a_permit_that_nobody_has_seen_goes_back,
+    an_unclaimed_permit_is_given_back,
     a_signal_goes_to_another,
     a_signal_had_before_the_lock_goes_to_another,
     a_wait_for_a_signal_gives_the_lock_up,
-    sleepers_and_those_who_wait_for_others,
+    sleepers_and_waiters_for_others,
     a_child_stays_to_be_waited_for,
     a_file_is_closed_with_a_cancelled_write,
     calls_that_were_never_polled,
@@ -370,7 +370,7 @@ fn a_lock_is_not_held() {
     });
 }
 
-fn a_lock_that_nobody_has_seen_is_given_back() {
+fn an_unclaimed_lock_is_given_back() {
     block_on(async {
         let lock = Lock::new().lock();
         {
@@ -421,7 +421,7 @@ fn a_permit_goes_on() {
     });
 }
 
-fn a_permit_that_nobody_has_seen_goes_back() {
+fn an_unclaimed_permit_is_given_back() {
     block_on(async {
         let semaphore = call(SEMAPHORE_CREATE, [0; 3]) as usize;
         {
@@ -529,7 +529,7 @@ fn a_wait_for_a_signal_gives_the_lock_up() {
     });
 }
 
-fn sleepers_and_those_who_wait_for_others() {
+fn sleepers_and_waiters_for_others() {
     block_on(async {
         let (reader, writer) = pipe();
         let other = thread::spawn(move || {

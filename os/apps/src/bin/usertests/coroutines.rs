@@ -18,10 +18,10 @@ tests![
     a_new_priority_counts_at_once,
     cancelled_coroutines_dont_run,
     a_hundred_thousand,
-    the_bitmap_shows_who_is_ready,
+    the_bitmap_shows_what_is_ready,
     an_executor_after_another,
     an_urgent_call_goes_before_less_urgent_polls,
-    calls_arent_delayed_by_those_who_yield,
+    calls_are_not_delayed_by_yielding_coroutines,
     a_wake_from_another_thread,
     many_wakes_from_threads,
     threads_with_executors_of_their_own,
@@ -137,7 +137,7 @@ fn a_hundred_thousand() {
     assert_eq!(sum, 100_000 * 99_999 / 2);
 }
 
-fn the_bitmap_shows_who_is_ready() {
+fn the_bitmap_shows_what_is_ready() {
     let page = page::process();
     runtime::run(level(5), runtime::Global::Relaxed, async move {
         assert_eq!(page.executors.load(Ordering::Relaxed), 1);
@@ -196,7 +196,7 @@ fn an_urgent_call_goes_before_less_urgent_polls() {
     });
 }
 
-fn calls_arent_delayed_by_those_who_yield() {
+fn calls_are_not_delayed_by_yielding_coroutines() {
     block_on(async {
         let done = Rc::new(core::cell::Cell::new(false));
         let spinning = spawn(Priority::DEFAULT, {

@@ -18,10 +18,10 @@ tests![
     children_have_what_their_parent_has,
     only_children_and_oneself,
     a_claim_beyond_the_grant_counts_as_the_grant,
-    all_ones_delays_nobody_else,
-    random_claims_delay_nobody_else,
-    flipping_claims_delay_nobody_else,
-    nonsense_timers_delay_nobody_else,
+    all_ones_delays_no_other_process,
+    random_claims_delay_no_other_process,
+    flipping_claims_delay_no_other_process,
+    false_timers_delay_no_other_process,
     without_a_grant_a_forger_is_believed,
     each_is_charged_for_its_own_time,
 ];
@@ -155,16 +155,16 @@ fn partner(to: &OwnedFd, back: &OwnedFd, rounds: usize) -> Pid {
 /// Tests that a forger gets no turn while a process at level 20 is ready.
 ///
 /// The forger has only levels less urgent than 20. It gets at most the turn that it was in.
-fn all_ones_delays_nobody_else() {
+fn all_ones_delays_no_other_process() {
     assert!(turns_of(|_| !0, FROM_40) <= 2);
 }
 
-fn random_claims_delay_nobody_else() {
+fn random_claims_delay_no_other_process() {
     let random = |turn: u64| (turn + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     assert!(turns_of(random, FROM_40) <= 2);
 }
 
-fn flipping_claims_delay_nobody_else() {
+fn flipping_claims_delay_no_other_process() {
     assert!(turns_of(|turn| if turn % 2 == 0 { 1 } else { 1 << 60 }, FROM_40) <= 2);
 }
 
@@ -183,7 +183,7 @@ fn forged_timers(turn: u64) -> u64 {
     1 << 60
 }
 
-fn nonsense_timers_delay_nobody_else() {
+fn false_timers_delay_no_other_process() {
     assert!(turns_of(forged_timers, FROM_40) <= 2);
 }
 

@@ -17,9 +17,9 @@ use corank_user::{JoinHandle, Priority, calls, process, spawn, thread, yield_now
 use crate::support::{busy_elsewhere, pipe, tests};
 
 tests![
-    a_call_follows_who_awaits_the_caller,
+    a_call_follows_the_joiner_of_its_caller,
     a_call_follows_through_a_chain,
-    a_call_follows_who_wants_the_callers_lock,
+    a_call_follows_a_waiter_for_its_callers_lock,
     a_call_follows_reprioritisation,
     less_urgent_with_the_next_entry,
     a_call_that_the_kernel_has_not_seen,
@@ -86,7 +86,7 @@ fn completed_by(writer: &OwnedFd) -> u32 {
     completed() - before
 }
 
-fn a_call_follows_who_awaits_the_caller() {
+fn a_call_follows_the_joiner_of_its_caller() {
     run(async {
         let (alone, writer) = caller().await;
         assert_eq!(
@@ -119,7 +119,7 @@ fn a_call_follows_through_a_chain() {
     });
 }
 
-fn a_call_follows_who_wants_the_callers_lock() {
+fn a_call_follows_a_waiter_for_its_callers_lock() {
     run(async {
         let mutex = Rc::new(Mutex::new(()));
         let (reader, writer) = pipe();

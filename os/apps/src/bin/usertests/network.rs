@@ -18,12 +18,12 @@ use crate::injected::at_every_step_by;
 use crate::support::{call, kill_and_wait, pipe, record, settled, tests, without_sockets};
 
 tests![
-    nobody_looks_while_nothing_happens,
+    the_network_is_not_polled_while_idle,
     bytes_go_both_ways,
     each_direction_ends_by_itself,
     a_reset_reaches_the_other_side,
     unread_bytes_are_not_taken_for_read,
-    nobody_listens,
+    no_socket_listens,
     a_port_has_one_listener,
     the_backlog_is_bounded,
     a_listener_that_goes_resets,
@@ -34,14 +34,14 @@ tests![
     a_cancelled_read_takes_nothing,
     a_cancelled_accept_takes_nothing,
     a_cancelled_connect_leaves_nothing,
-    an_accepted_connection_that_nobody_sees_is_closed,
+    an_unclaimed_connection_is_closed,
     a_killed_process_leaves_no_socket,
     killed_at_every_step,
     memory_fails_at_every_allocation,
     datagrams,
     calls_of_the_tutorial,
     calls_that_make_no_sense,
-    a_socket_is_as_urgent_as_who_waits,
+    a_socket_is_as_urgent_as_its_waiters,
 ];
 
 pub(crate) fn at(port: u16) -> SocketAddrV4 {
@@ -102,7 +102,7 @@ fn byte(place: usize) -> u8 {
 ///
 /// It waits for frames and for its sockets' timers. This also holds for a connection on which a
 /// reader waits for bytes.
-fn nobody_looks_while_nothing_happens() {
+fn the_network_is_not_polled_while_idle() {
     without_sockets();
     block_on(async {
         let (here, there) = pair();
@@ -188,7 +188,7 @@ fn unread_bytes_are_not_taken_for_read() {
     assert_eq!(refused, RESET);
 }
 
-fn nobody_listens() {
+fn no_socket_listens() {
     let (listener, address) = listener();
     drop(listener);
     assert_eq!(code(TcpStream::connect_blocking(address)), REFUSED);
@@ -409,7 +409,7 @@ fn a_cancelled_connect_leaves_nothing() {
     until_sockets(0);
 }
 
-fn an_accepted_connection_that_nobody_sees_is_closed() {
+fn an_unclaimed_connection_is_closed() {
     block_on(async {
         let (listener, address) = listener();
         let files = files();
@@ -604,7 +604,7 @@ fn calls_that_make_no_sense() {
     }
 }
 
-fn a_socket_is_as_urgent_as_who_waits() {
+fn a_socket_is_as_urgent_as_its_waiters() {
     let level = Priority::new(3).expect("below 64");
     let (here, there) = pair();
     let there = alloc::sync::Arc::new(there);

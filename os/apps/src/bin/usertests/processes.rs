@@ -12,7 +12,7 @@ use crate::support::{self, exit_code, frames_free, kill_and_wait, pipe, tests};
 
 tests![
     fork_copies_memory,
-    fork_shares_what_nobody_writes,
+    fork_shares_what_is_not_written,
     fork_returns_to_both,
     exit_codes,
     exec_replaces_the_program,
@@ -50,7 +50,7 @@ fn fork_copies_memory() {
 /// Tests that a child takes fewer frames than the program has pages of code and constants.
 ///
 /// The child and a child of its own run in these pages.
-fn fork_shares_what_nobody_writes() {
+fn fork_shares_what_is_not_written() {
     /// The address where every program begins.
     const PROGRAM: usize = 0x10000;
     // It lies behind code and constants.

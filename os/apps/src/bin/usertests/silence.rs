@@ -20,7 +20,7 @@ use crate::network::{at, begin, code, pair, sockets};
 use crate::support::{call, tests, without_sockets};
 
 tests![
-    nothing_is_kept_of_who_falls_silent,
+    nothing_is_kept_of_a_silent_process,
     a_handshake_that_is_not_finished,
     a_server_that_does_not_answer,
     bytes_that_are_not_answered,
@@ -90,7 +90,7 @@ fn limit_has_come(start: u64) -> bool {
     time::nanoseconds() - start >= LIMIT.as_nanos() as u64
 }
 
-fn nothing_is_kept_of_who_falls_silent() {
+fn nothing_is_kept_of_a_silent_process() {
     let all = || {
         block_on(half_open());
         block_on(unanswered());

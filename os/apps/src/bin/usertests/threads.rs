@@ -20,7 +20,7 @@ tests![
     a_thread_that_exits_has_a_code,
     a_panic_ends_the_thread_alone,
     a_thread_is_joined_once,
-    a_thread_that_nobody_joins,
+    a_thread_that_is_not_joined,
     stacks_are_separate,
     a_deep_stack_grows,
     stack_overflow_hits_the_guard,
@@ -105,7 +105,7 @@ fn a_thread_is_joined_once() {
     );
 }
 
-fn a_thread_that_nobody_joins() {
+fn a_thread_that_is_not_joined() {
     let counter = Arc::new(AtomicUsize::new(0));
     let theirs = Arc::clone(&counter);
     drop(thread::spawn(move || theirs.store(1, Ordering::Release)).expect("a thread"));

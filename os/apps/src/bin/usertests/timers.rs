@@ -25,7 +25,7 @@ tests![
     a_sleeper_that_becomes_urgent_goes_first,
     a_less_urgent_sleeper_waits,
     a_child_has_its_parents_timers,
-    nonsense_from_another_thread_stops_nobody,
+    false_timers_of_another_thread_stop_nothing,
 ];
 
 /// Both modes of treating more urgent work elsewhere.
@@ -241,7 +241,7 @@ fn a_child_has_its_parents_timers() {
 /// One thread of a process writes deadlines that are always about to come. The other one comes to
 /// rest again and again. A process that computes meanwhile has most of a hart for itself, rather
 /// than its interrupts.
-fn nonsense_from_another_thread_stops_nobody() {
+fn false_timers_of_another_thread_stop_nothing() {
     let forger = process::spawn(|| {
         process::grant(process::id(), !0 << 40).expect("its own");
         claim(1 << 60);

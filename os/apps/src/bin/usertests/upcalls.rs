@@ -28,7 +28,7 @@ tests![
     another_hart_is_interrupted,
     another_thread_waits_while_an_interrupt_is_due,
     the_taker_ends,
-    nobody_takes_them,
+    completions_that_are_not_taken,
     bad_handlers,
     bad_blocks,
     bad_stacks,
@@ -265,7 +265,7 @@ fn the_taker_ends() {
     assert_eq!(count(), 1);
 }
 
-fn nobody_takes_them() {
+fn completions_that_are_not_taken() {
     assert_eq!(call(UPCALL_RAISE, [0; 3]), FAILED);
     set_up();
     assert_eq!(register(0, 0), 0);
@@ -412,7 +412,10 @@ fn a_frame_of_ones_own() {
 fn exec_forgets() {
     let code = exit_code(|| {
         set_up();
-        process::exec("usertests", &["usertests", "nobody_takes_them"]);
+        process::exec(
+            "usertests",
+            &["usertests", "completions_that_are_not_taken"],
+        );
         1
     });
     assert_eq!(code, 0);

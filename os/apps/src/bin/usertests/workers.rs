@@ -37,7 +37,7 @@ tests![
     more_than_there_may_be,
     calls_end_with_their_thread,
     a_worker_forks,
-    a_child_wakes_who_has_ended,
+    a_child_wakes_an_ended_coroutine,
     a_worker_runs_another_program,
     killed_at_every_step,
     memory_fails_at_every_allocation,
@@ -505,7 +505,7 @@ fn a_worker_forks() {
 ///
 /// A waker that was copied names that worker. Its thread ended in the middle of its executor. Its
 /// page is there in the child too.
-fn a_child_wakes_who_has_ended() {
+fn a_child_wakes_an_ended_coroutine() {
     assert_eq!(call(WORKER, [0; 3]), 0);
     let waker = Arc::new(AtomicWaker::new());
     let theirs = waker.clone();
