@@ -44,7 +44,7 @@ use crate::scheduling::time::timers::{Stage, Timer};
 use crate::scheduling::wake::stored_waker::StoredWaker;
 use crate::scheduling::workers::context::{self, Entered};
 
-pub use crate::scheduling::time::POLLS_PER_LOOK;
+pub use crate::scheduling::time::POLLS_PER_CLOCK_READ;
 
 impl Executor {
     /// Advances the time to `now`, in nanoseconds, and fires every timer whose deadline has been

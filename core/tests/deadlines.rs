@@ -61,7 +61,7 @@ fn a_look_says_what_is_due_and_what_comes_next() {
     let _sleepers =
         [(5, 80), (40, 10), (63, 50)].map(|(at, deadline)| sleeper(&executor, at, deadline));
     let look = |now, passed_over: u64| {
-        let Due { levels, next } = shown.look(now, Levels::from_bits(passed_over));
+        let Due { levels, next } = shown.check(now, Levels::from_bits(passed_over));
         (levels.bits(), next)
     };
     assert_eq!(look(9, 0), (0, Some(10)));
@@ -294,7 +294,7 @@ proptest! {
             }
             for time in now..now + 60 {
                 let exact = deadlines.iter().filter(|(_, due)| *due <= time).map(|(at, _)| *at).min();
-                let counts = shown.look(time, Levels::NONE).levels.most_urgent();
+                let counts = shown.check(time, Levels::NONE).levels.most_urgent();
                 prop_assert_eq!(counts.map(|at| at.level()), exact, "at {}", time);
             }
         }

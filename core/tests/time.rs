@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::{Log, executor, executor_with, level, poll_once, spawn, times};
 use corank::sync::Event;
-use corank::time::{self, Elapsed, POLLS_PER_LOOK, Sleep, Ticker};
+use corank::time::{self, Elapsed, POLLS_PER_CLOCK_READ, Sleep, Ticker};
 use corank::{Config, Executor, JoinHandle, State, Step, yield_now};
 
 fn sleeper(
@@ -214,7 +214,7 @@ fn a_clock_is_looked_at_while_others_are_busy_and_only_for_timers() {
         let done = done.clone();
         async move {
             let mut polls = 0;
-            while !done.get() && polls < 10 * POLLS_PER_LOOK {
+            while !done.get() && polls < 10 * POLLS_PER_CLOCK_READ {
                 yield_now().await;
                 polls += 1;
             }
@@ -251,7 +251,7 @@ fn a_clock_is_looked_at_while_others_are_busy_and_only_for_timers() {
     let polls = spawn(&executor, 9, busy(&done));
     executor.run_until_idle();
     // Two polls of the others come before; the last one sees that it is done.
-    assert_eq!(polls.try_join().unwrap().unwrap(), POLLS_PER_LOOK - 2);
+    assert_eq!(polls.try_join().unwrap().unwrap(), POLLS_PER_CLOCK_READ - 2);
 }
 
 #[test]

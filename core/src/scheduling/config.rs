@@ -88,7 +88,7 @@ impl Config {
     ///
     /// While timers exist, the executor reads the clock, and fires what is due. It does so at the
     /// start of each call that runs it, before it is idle, and every
-    /// [`POLLS_PER_LOOK`](crate::time::POLLS_PER_LOOK) polls.
+    /// [`POLLS_PER_CLOCK_READ`](crate::time::POLLS_PER_CLOCK_READ) polls.
     pub const fn clock(mut self, clock: fn() -> u64) -> Self {
         self.clock = Some(Clock::new(clock));
         self

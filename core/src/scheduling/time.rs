@@ -9,7 +9,7 @@ pub(crate) mod timers;
 ///
 /// Reading a clock costs about as much as a poll, so at 64 it costs less than 2 %, and a timer is
 /// late by no more than 64 polls.
-pub const POLLS_PER_LOOK: u64 = 64;
+pub const POLLS_PER_CLOCK_READ: u64 = 64;
 
 /// Publishes nothing on targets without 64-bit atomics.
 #[cfg(not(target_has_atomic = "64"))]

@@ -5,7 +5,7 @@ use core::pin::Pin;
 use super::Scheduler;
 use crate::scheduling::config::{Step, SystemView};
 use crate::scheduling::table::block::BlockRef;
-use crate::scheduling::time::POLLS_PER_LOOK;
+use crate::scheduling::time::POLLS_PER_CLOCK_READ;
 use crate::scheduling::time::timers::Timer;
 use crate::scheduling::workers::context::{self, Entered};
 use crate::scheduling::workers::worker_context::WorkerContext;
@@ -26,7 +26,7 @@ impl Scheduler {
         limit: u64,
     ) -> (Step, u64) {
         let round = if self.timers.has_clock() {
-            POLLS_PER_LOOK
+            POLLS_PER_CLOCK_READ
         } else {
             u64::MAX
         };

@@ -43,7 +43,7 @@ pub struct Deadlines {
     bounds: [AtomicU64; LEVELS],
 }
 
-/// The result of [`Deadlines::look`].
+/// The result of [`Deadlines::check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
     /// The levels with a bound that has been reached.
@@ -89,7 +89,7 @@ impl Deadlines {
     ///
     /// Levels in `passed_over` are not checked. Costs a few instructions for each level that has a
     /// bound, whatever the words say.
-    pub fn look(&self, now: u64, passed_over: Levels) -> Due {
+    pub fn check(&self, now: u64, passed_over: Levels) -> Due {
         let mut due = Due {
             levels: Levels::NONE,
             next: None,

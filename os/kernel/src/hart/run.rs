@@ -9,11 +9,11 @@ use crate::{clock, device};
 use corank::{Priority, Step, SystemView};
 
 /// The number of polls in a row after which a hart serves interrupts, whatever is ready.
-const POLLS_PER_LOOK: u64 = 64;
+const POLLS_PER_CHECK: u64 = 64;
 
 /// The view in which pending interrupts are more urgent than any coroutine.
 ///
-/// The most urgent coroutines are the exception: interrupts wait for them (see [`POLLS_PER_LOOK`]).
+/// The most urgent coroutines are the exception: interrupts wait for them (see [`POLLS_PER_CHECK`]).
 struct Interrupts;
 
 impl SystemView for Interrupts {
@@ -47,7 +47,7 @@ fn serve() {
         stretch::works_on(Work::Interrupts);
         worker.within(take_interrupts);
         stretch::pick();
-        let (step, _) = worker.run_some(&Interrupts, POLLS_PER_LOOK);
+        let (step, _) = worker.run_some(&Interrupts, POLLS_PER_CHECK);
         // A call that comes after the last check is pending, and so ends `wfi` at once.
         if step == Step::Idle && !take_own_call() {
             stretch::pick();

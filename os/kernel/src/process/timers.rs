@@ -59,7 +59,7 @@ impl Worker {
         }
         let found = self
             .deadlines()
-            .look(clock::nanoseconds(), Levels::from_bits(watch.counted));
+            .check(clock::nanoseconds(), Levels::from_bits(watch.counted));
         let due = found.levels.bits();
         watch.counted |= due;
         let next = found.next.map_or(u64::MAX, clock::at_nanoseconds);

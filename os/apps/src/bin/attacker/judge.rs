@@ -1,15 +1,20 @@
 //! The judge, which tests whether the system is as it was before.
 
+use core::time::Duration;
+
 use corank_abi::call::PROCESS_LIST;
 use corank_user::information::{self, ENDED, ProcessRecord, SystemStatus};
 use corank_user::process::{self, Pid};
-use corank_user::raw;
+use corank_user::{println, raw, time};
 
 /// Bytes of the kernel's heap that may be in use in addition after all rounds.
 ///
 /// The kernel's tables keep the size that they needed once, and the file system remembers
 /// directories.
 const HEAP: u64 = 256 << 10;
+
+/// The time in which killed processes end, on a host of any speed.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// SIGKILL.
 const KILL: u32 = 9;
@@ -65,24 +70,30 @@ impl Judge {
     /// Ends all processes but this one and the victim, and waits for them.
     pub(crate) fn end_attackers(&self) {
         let here = process::id();
+        let begun = time::ticks();
         loop {
+            let is_late = time::duration(time::ticks() - begun) > PATIENCE;
             let mut others = 0;
             records(|record| {
                 let pid = record.pid as Pid;
                 if pid != here && pid != self.victim {
                     others += 1;
                     if record.state != ENDED {
-                        // The process may have ended by now.
+                        // It may have ended by now.
                         let _ = process::kill(pid, KILL);
+                    }
+                    if is_late {
+                        println!("left: {record:?}");
                     }
                 }
             });
             if others == 0 {
                 return;
             }
+            assert!(!is_late, "{others} processes were killed and do not end");
             // Orphans become this process's children.
             if !matches!(process::try_wait_any(), Ok(Some(_))) {
-                corank_user::time::sleep(core::time::Duration::from_millis(1));
+                time::sleep(Duration::from_millis(1));
             }
         }
     }
