@@ -172,7 +172,7 @@ async fn serve() {
             let mut groups = TO_END.lock();
             groups.pop_front().map_or_else(
                 || {
-                    turn.wait();
+                    turn.wait(&groups);
                     Poll::Pending
                 },
                 Poll::Ready,
@@ -331,7 +331,7 @@ pub(crate) async fn read(
             if console.ended {
                 return Poll::Ready(Ok(0));
             }
-            turn.wait();
+            turn.wait(&console);
             return Poll::Pending;
         }
         let most = buffer.length.min(console.complete);

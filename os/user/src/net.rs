@@ -418,17 +418,15 @@ pub fn status_of(socket: Fd) -> Result<SocketStatus, Error> {
 
 /// Returns what is known of the network.
 ///
-/// # Panics
-/// Never: the call cannot fail.
-#[must_use]
-pub fn status() -> NetworkStatus {
+/// # Errors
+/// The kernel has no memory for the call.
+pub fn status() -> Result<NetworkStatus, Error> {
     let mut status = MaybeUninit::<NetworkStatus>::uninit();
     let address = status.as_mut_ptr().expose_provenance();
     // SAFETY: the kernel writes a `NetworkStatus` there.
-    let result = unsafe { raw::system_call(call::NETWORK_STATUS, [address, 0, 0]) };
-    assert_eq!(result, 0, "the kernel knows its network");
+    check(unsafe { raw::system_call(call::NETWORK_STATUS, [address, 0, 0]) })?;
     // SAFETY: the call has written one.
-    unsafe { status.assume_init() }
+    Ok(unsafe { status.assume_init() })
 }
 
 fn bits(address: Ipv4Addr) -> usize {

@@ -83,7 +83,7 @@ const MODELS: [(&str, u16, usize); 5] = [
 const RESERVED: u32 = 8;
 
 fn main() -> i32 {
-    if net::status().card == 0 {
+    if net::status().is_ok_and(|network| network.card == 0) {
         println!("this machine has no network card");
         return 1;
     }

@@ -329,7 +329,7 @@ impl ReadEnd {
                 self.0.writers.wake_all();
             }
             if buffer.length > 0 && is_written {
-                turn.wait();
+                turn.wait(&state);
                 return Poll::Pending;
             }
             Poll::Ready(Ok(wanted - buffer.length))
@@ -384,7 +384,7 @@ impl WriteEnd {
             let polled = if !found_frames {
                 Poll::Ready(Ok(Err(NOT_ALLOWED)))
             } else if buffer.length > 0 {
-                turn.wait();
+                turn.wait(&state);
                 Poll::Pending
             } else {
                 Poll::Ready(Ok(Ok(wanted)))

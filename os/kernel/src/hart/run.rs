@@ -13,7 +13,8 @@ const POLLS_PER_CHECK: u64 = 64;
 
 /// The view in which pending interrupts are more urgent than any coroutine.
 ///
-/// The most urgent coroutines are the exception: interrupts wait for them (see [`POLLS_PER_CHECK`]).
+/// The most urgent coroutines are the exception: interrupts wait for them (see
+/// [`POLLS_PER_CHECK`]).
 struct Interrupts;
 
 impl SystemView for Interrupts {

@@ -154,7 +154,7 @@ impl Listener {
             match Self::take(&mut queue, &mut open) {
                 Some(accepted) => Poll::Ready(accepted),
                 None => {
-                    turn.wait();
+                    turn.wait(&queue);
                     Poll::Pending
                 }
             }

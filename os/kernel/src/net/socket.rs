@@ -220,7 +220,7 @@ impl Endpoint {
             match attempt(&mut state) {
                 Some(read) => Poll::Ready(read),
                 None => {
-                    turn.wait();
+                    turn.wait(&state);
                     Poll::Pending
                 }
             }

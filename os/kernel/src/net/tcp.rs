@@ -131,7 +131,7 @@ pub(crate) async fn connect(
             Phase::SynSent | Phase::SynReceived => {}
             _ => return Poll::Ready(Ok(())),
         }
-        turn.wait();
+        turn.wait(&state);
         Poll::Pending
     })
     .await?;
@@ -458,7 +458,7 @@ impl Connection {
             }
             self.put(&mut state, process, buffer)?;
             if buffer.length > 0 {
-                turn.wait();
+                turn.wait(&state);
                 return Poll::Pending;
             }
             Poll::Ready(Ok(Ok(())))

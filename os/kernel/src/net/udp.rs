@@ -145,7 +145,7 @@ impl Datagrams {
             match self.try_write(&mut state, process, wanted) {
                 Some(written) => Poll::Ready(written),
                 None => {
-                    turn.wait();
+                    turn.wait(&state);
                     Poll::Pending
                 }
             }

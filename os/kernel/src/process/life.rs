@@ -482,10 +482,11 @@ impl Process {
         checkpoint().await;
         self.cancel_everything().await;
         until(&self.threads, WaitMode::Block, |turn| {
-            if self.state.lock().live == 0 {
+            let state = self.state.lock();
+            if state.live == 0 {
                 return Poll::Ready(());
             }
-            turn.wait();
+            turn.wait(&state);
             Poll::Pending
         })
         .await;

@@ -98,7 +98,7 @@ impl Process {
             self.with_memory(
                 |space| match space.begin_move(bytes) {
                     Ok(None) => {
-                        turn.wait();
+                        turn.wait(space);
                         Poll::Pending
                     }
                     Ok(Some(range)) => Poll::Ready(Ok(Move {

@@ -105,8 +105,9 @@ pub(crate) struct Process {
     _charge: Charge,
 }
 
+/// What a process's own lock guards.
 #[derive(Debug)]
-struct State {
+pub(crate) struct State {
     parent: Weak<Process>,
     /// The children that have not ended, by number.
     ///
@@ -477,7 +478,7 @@ impl Process {
     /// Searches for a child that has ended: the one with this number, or any.
     ///
     /// If one still runs, `running` is called before another can end.
-    pub(crate) fn wait_child(&self, pid: Option<usize>, running: impl FnOnce()) -> Waited {
+    pub(crate) fn wait_child(&self, pid: Option<usize>, running: impl FnOnce(&State)) -> Waited {
         let mut state = self.state.lock();
         let ended = match pid {
             Some(pid) => state.ended_children.remove(&pid),
@@ -495,7 +496,7 @@ impl Process {
         if !runs {
             return Waited::None;
         }
-        running();
+        running(&state);
         Waited::Running
     }
 
@@ -532,12 +533,12 @@ impl Process {
     /// Checks whether a thread has ended.
     ///
     /// If it still runs, `running` is called before it can end.
-    pub(crate) fn wait_thread(&self, tid: usize, running: impl FnOnce()) -> Waited {
+    pub(crate) fn wait_thread(&self, tid: usize, running: impl FnOnce(&State)) -> Waited {
         let mut state = self.state.lock();
         match state.threads.get(tid) {
             None => Waited::None,
             Some(Slot::Starting | Slot::Live(_)) => {
-                running();
+                running(&state);
                 Waited::Running
             }
             Some(Slot::Exited(code)) => {

@@ -233,7 +233,7 @@ impl Ring {
                 return Poll::Ready(ready);
             }
             state.wanted = state.wanted.min(wanted);
-            turn.wait();
+            turn.wait(&state);
             Poll::Pending
         }));
         if deadline == u64::MAX {
@@ -314,7 +314,7 @@ impl Ring {
                 None if process.is_ending() => Poll::Ready(FAILED),
                 Some(outcome) => Poll::Ready(outcome),
                 None => {
-                    turn.wait();
+                    turn.wait(&cancel);
                     // It may have been settled before this waiter stood in the queue.
                     cancel.outcome().map_or(Poll::Pending, Poll::Ready)
                 }

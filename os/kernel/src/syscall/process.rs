@@ -287,7 +287,7 @@ fn report(process: &Process, waited: Waited, exit_code: usize) -> Option<Result>
 }
 
 pub(super) fn wait_at_once(process: &Process, pid: usize, exit_code: usize) -> Option<Result> {
-    report(process, process.wait_child(child(pid), || ()), exit_code)
+    report(process, process.wait_child(child(pid), |_| ()), exit_code)
 }
 
 pub(super) async fn wait(
@@ -297,7 +297,7 @@ pub(super) async fn wait(
     exit_code: usize,
 ) -> Result {
     until(&process.children, mode, |turn| {
-        let waited = process.wait_child(child(pid), || turn.wait());
+        let waited = process.wait_child(child(pid), |state| turn.wait(state));
         report(process, waited, exit_code).map_or(Poll::Pending, Poll::Ready)
     })
     .await

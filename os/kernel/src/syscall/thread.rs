@@ -24,12 +24,13 @@ fn report(waited: Waited) -> Option<isize> {
 }
 
 pub(super) fn wait_at_once(process: &Process, tid: usize) -> Option<isize> {
-    report(process.wait_thread(tid, || ()))
+    report(process.wait_thread(tid, |_| ()))
 }
 
 pub(super) async fn wait(process: &Process, mode: WaitMode, tid: usize) -> isize {
     until(&process.threads, mode, |turn| {
-        report(process.wait_thread(tid, || turn.wait())).map_or(Poll::Pending, Poll::Ready)
+        report(process.wait_thread(tid, |state| turn.wait(state)))
+            .map_or(Poll::Pending, Poll::Ready)
     })
     .await
 }

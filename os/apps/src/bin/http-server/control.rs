@@ -90,7 +90,7 @@ fn fault(kind: &str, step: usize) -> isize {
 /// Returns what is in use, as names with numbers.
 fn status(server: &Server) -> String {
     let system = information::system().unwrap_or_default();
-    let network = net::status();
+    let network = net::status().unwrap_or_default();
     let processes = information::processes().unwrap_or_default();
     let this = process::id() as u64;
     let this = processes.into_iter().find(|record| record.pid == this);

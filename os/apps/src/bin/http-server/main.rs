@@ -55,7 +55,7 @@ fn main() -> i32 {
             return 2;
         }
     };
-    if net::status().card == 0 {
+    if net::status().is_ok_and(|network| network.card == 0) {
         eprintln!("http-server: this machine has no network card");
         return 1;
     }
@@ -103,7 +103,7 @@ fn run(options: Options) -> Result<i32, Error> {
 fn footprint() -> [u64; 3] {
     process::settle();
     let system = information::system().expect("the kernel knows itself");
-    let network = net::status();
+    let network = net::status().expect("memory for the call");
     [
         system.frames_free,
         system.coroutines,

@@ -229,7 +229,7 @@ fn main() -> i32 {
             "FAIL"
         }
     };
-    let by_card = match net::status().card {
+    let by_card = match net::status().expect("memory").card {
         0 => &[],
         _ => sockets::ATTACKS_BY_CARD,
     };

@@ -35,10 +35,10 @@ pub(crate) const ATTACKS_BY_CARD: &[Attack] = &[(
         // The gateway answers the question for its address, and not what comes then.
         let gateway = SocketAddrV4::new(Ipv4Addr::new(10, 0, 2, 2), 9);
         let socket = UdpSocket::connect(9, gateway).expect("there is room for one");
-        let received = net::status().received;
+        let received = net::status().expect("memory").received;
         begin();
         socket.write(b"text").expect("there is room");
-        while net::status().received == received {
+        while net::status().expect("memory").received == received {
             time::sleep(Duration::from_millis(1));
         }
         time::sleep(Duration::from_millis(20));
@@ -48,7 +48,7 @@ pub(crate) const ATTACKS_BY_CARD: &[Attack] = &[(
 /// Waits until no socket of an ended process or connection is left.
 pub(crate) fn wait_for_none() {
     loop {
-        let status = net::status();
+        let status = net::status().expect("memory");
         if status.sockets == status.fading {
             return;
         }
@@ -65,7 +65,7 @@ fn at(port: u16) -> SocketAddrV4 {
 ///
 /// They last as long as this process, or the listener.
 fn fill(rest: u64) -> TcpListener {
-    let most = net::status().most_sockets - rest;
+    let most = net::status().expect("memory").most_sockets - rest;
     let listener = TcpListener::with_backlog(0, most as usize).expect("a port is free");
     listener.set_buffer(512).expect("it is in range");
     let address = at(listener.local_port().expect("it has one"));

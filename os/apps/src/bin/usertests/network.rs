@@ -68,7 +68,7 @@ pub(crate) fn code<T>(result: Result<T, Error>) -> isize {
 
 /// Returns how many sockets are not at their end.
 pub(crate) fn sockets() -> u64 {
-    let status = net::status();
+    let status = net::status().expect("memory");
     status.sockets - status.fading
 }
 
@@ -110,9 +110,9 @@ fn the_network_is_not_polled_while_idle() {
         begin(read.as_mut()).await;
         // The rest of the connection's beginning, such as an answer that may be late, is done once.
         let is_quiet = || {
-            let before = net::status().polls;
+            let before = net::status().expect("memory").polls;
             calls::sleep(200).expect("a call that works");
-            net::status().polls == before
+            net::status().expect("memory").polls == before
         };
         assert!(
             (0..5).any(|_| is_quiet()),
@@ -197,7 +197,7 @@ fn no_socket_listens() {
     let nowhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 1);
     assert_eq!(code(TcpStream::connect_blocking(nowhere)), UNREACHABLE);
     assert_eq!(code(TcpStream::connect_blocking(at(0))), UNREACHABLE);
-    if net::status().card == 0 {
+    if net::status().expect("memory").card == 0 {
         let away = SocketAddrV4::new(Ipv4Addr::new(10, 0, 2, 2), 1);
         assert_eq!(code(TcpStream::connect_blocking(away)), UNREACHABLE);
     }
@@ -217,7 +217,7 @@ fn the_backlog_is_bounded() {
     let first = TcpStream::connect_blocking(address).expect("there is room");
     let second = TcpStream::connect_blocking(address).expect("there is room");
     assert_eq!(waiting(), 2);
-    let before = net::status().received;
+    let before = net::status().expect("memory").received;
     let child = process::spawn(|| {
         let third = TcpStream::connect_blocking(address).expect("when there is room");
         assert_eq!(third.write_blocking(b"3"), Ok(1));
@@ -226,7 +226,7 @@ fn the_backlog_is_bounded() {
     })
     .expect("a process");
     // The third connection attempt arrives, and gets no answer.
-    while net::status().received == before {
+    while net::status().expect("memory").received == before {
         calls::sleep(1).expect("a call that works");
     }
     assert_eq!(waiting(), 2);
@@ -317,7 +317,7 @@ fn the_number_of_sockets_is_bounded() {
         drop(here);
         drop(there);
     }
-    let most = net::status().most_sockets;
+    let most = net::status().expect("memory").most_sockets;
     let listener = TcpListener::with_backlog(0, most as usize).expect("a port is free");
     listener.set_buffer(512).expect("it is in range");
     let address = at(listener.local_port().expect("it has one"));

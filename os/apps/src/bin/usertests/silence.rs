@@ -232,7 +232,7 @@ fn nothing_to_answer() {
 fn orphan() {
     let (here, there) = pair();
     here.set_orphan_limit(LIMIT).expect("a connection");
-    let orphans = || net::status().orphans;
+    let orphans = || net::status().expect("memory").orphans;
     let before = sockets();
     let start = time::nanoseconds();
     let silence = Silence::now(&here);
@@ -259,7 +259,9 @@ fn closed_by_one_side_alone() {
     let start = time::nanoseconds();
     drop(here);
     assert_eq!(there.read_blocking(&mut [0]), Ok(0));
-    until("the end of the orphan", || net::status().orphans == 0);
+    until("the end of the orphan", || {
+        net::status().expect("memory").orphans == 0
+    });
     assert!(limit_has_come(start));
     until("the reset", || code(there.read_blocking(&mut [0])) == RESET);
 }

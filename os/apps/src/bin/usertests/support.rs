@@ -200,7 +200,7 @@ pub(crate) fn frames_free() -> usize {
 /// keeps its buffers while it waits for old frames to die out (10 s). It would go in the middle of
 /// the test.
 pub(crate) fn without_sockets() -> SystemStatus {
-    while net::status().sockets > 0 {
+    while net::status().expect("memory").sockets > 0 {
         calls::sleep(1).expect("a call that works");
     }
     settled(information::system).expect("it is there")
