@@ -9,9 +9,10 @@ use crate::scheduling::table::id::CoroutineId;
 
 /// An observer of every transition of every coroutine.
 ///
-/// It is called at the moment of the transition, on the executor's thread. It is for traces, such
-/// as events of the crate `tracing`. Every method does nothing unless it is implemented. It is
-/// `Sync` because one observer may serve the executors of several threads.
+/// It is called at the moment of the transition, on the thread that makes it: that of the executor
+/// or, with several workers, the one that has the scheduler lock. It is for traces, such as events
+/// of the crate `tracing`. Every method does nothing unless it is implemented. It is `Sync` because
+/// one observer may serve several threads.
 ///
 /// # Safety
 /// The methods run in the middle of an operation, while the lists of ready coroutines and of
