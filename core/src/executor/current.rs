@@ -15,8 +15,8 @@ use crate::scheduling::workers::context;
 /// Adds a coroutine to the executor that runs here (`spawn` of COPS, table 1).
 ///
 /// # Errors
-/// As [`Executor::spawn`](crate::Executor::spawn); [`SpawnError::NotRunning`] outside a coroutine,
-/// and [`SpawnError::Shared`] inside one that several workers may poll.
+/// As [`Executor::spawn`](crate::Executor::spawn); [`SpawnError::NotRunning`] where no executor
+/// runs, and [`SpawnError::Shared`] inside one that several workers may poll.
 pub fn spawn<F>(priority: Priority, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
 where
     F: Future + 'static,
