@@ -111,6 +111,42 @@ impl Pipe {
     fn is_written(&self) -> bool {
         self.write_ends.load(Ordering::Acquire) > 0
     }
+
+    /// Takes bytes as [`Bytes::take`], and wakes the writers if there are fewer then.
+    ///
+    /// A read may have taken bytes before it came to an address that is not its program's.
+    #[inline]
+    fn take(
+        &self,
+        state: &mut State,
+        process: &Process,
+        buffer: &mut UserBuffer,
+    ) -> Result<(), BadAddress> {
+        let wanted = buffer.length;
+        let taken = state.bytes.take(process, buffer);
+        if buffer.length < wanted {
+            self.writers.wake_all();
+        }
+        taken
+    }
+
+    /// Puts bytes in as [`Bytes::put`], and wakes the readers if there are more then.
+    ///
+    /// A reader that is woken for nothing waits again, behind others that were woken with it.
+    #[inline]
+    fn put(
+        &self,
+        state: &mut State,
+        process: &Process,
+        buffer: &mut UserBuffer,
+    ) -> Result<bool, BadAddress> {
+        let wanted = buffer.length;
+        let put = state.bytes.put(process, buffer);
+        if buffer.length < wanted {
+            self.readers.wake_all();
+        }
+        put
+    }
 }
 
 impl Bytes {
@@ -325,8 +361,7 @@ impl ReadEnd {
             // Then it wakes the waiters.
             let is_written = self.0.is_written();
             if state.bytes.length() >= buffer.length.min(CAPACITY) || !is_written {
-                state.bytes.take(process, buffer)?;
-                self.0.writers.wake_all();
+                self.0.take(&mut state, process, buffer)?;
             }
             if buffer.length > 0 && is_written {
                 turn.wait(&state);
@@ -348,8 +383,7 @@ impl ReadEnd {
             return None;
         }
         let wanted = buffer.length;
-        let taken = state.bytes.take(process, &mut buffer);
-        self.0.writers.wake_all();
+        let taken = self.0.take(&mut state, process, &mut buffer);
         Some(taken.map(|()| wanted - buffer.length))
     }
 }
@@ -373,21 +407,17 @@ impl WriteEnd {
             if !self.0.is_read() {
                 return Poll::Ready(Ok(Err(NOT_ALLOWED)));
             }
-            let mut unparked = None;
-            let mut found_frames = true;
-            if state.bytes.room() > 0 {
-                found_frames = state.bytes.put(process, buffer)?;
-                // Only the executor can tell what level this runs at.
-                unparked = state.unpark(None, false);
-                self.0.readers.wake_all();
-            }
-            let polled = if !found_frames {
-                Poll::Ready(Ok(Err(NOT_ALLOWED)))
-            } else if buffer.length > 0 {
-                turn.wait(&state);
-                Poll::Pending
-            } else {
-                Poll::Ready(Ok(Ok(wanted)))
+            let put = self.0.put(&mut state, process, buffer);
+            // Only the executor can tell what level this runs at.
+            let unparked = state.unpark(None, false);
+            let polled = match put {
+                Err(bad) => Poll::Ready(Err(bad)),
+                Ok(false) => Poll::Ready(Ok(Err(NOT_ALLOWED))),
+                Ok(true) if buffer.length > 0 => {
+                    turn.wait(&state);
+                    Poll::Pending
+                }
+                Ok(true) => Poll::Ready(Ok(Ok(wanted))),
             };
             drop(state);
             Unparked::settle(unparked);
@@ -431,9 +461,8 @@ impl WriteEnd {
         if state.bytes.room() < wanted {
             return None;
         }
-        let put = state.bytes.put(process, &mut buffer);
+        let put = self.0.put(&mut state, process, &mut buffer);
         *unparked = state.unpark(by, is_end);
-        self.0.readers.wake_all();
         Some(put.map(|found_frames| {
             if found_frames {
                 Ok(wanted)

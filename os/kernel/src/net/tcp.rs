@@ -359,7 +359,8 @@ fn try_read(
     }
     let was_full = tcp.recv_queue() >= tcp.recv_capacity() / 2;
     let wanted = buffer.length;
-    // The bytes lie in up to two pieces.
+    let mut outcome = Ok(());
+    // The bytes lie in up to two pieces. The second may be the one with a bad address.
     while buffer.length > 0 && tcp.can_recv() {
         let moved = tcp.recv(|bytes| {
             let count = bytes.len().min(buffer.length);
@@ -371,7 +372,10 @@ fn try_read(
         });
         match moved {
             Ok(Ok(count)) => buffer.advance(count),
-            Ok(Err(bad)) => return Some(Err(bad)),
+            Ok(Err(bad)) => {
+                outcome = Err(bad);
+                break;
+            }
             Err(_) => break,
         }
     }
@@ -379,7 +383,7 @@ fn try_read(
         // The other side may be waiting for room. Otherwise it learns of it with the next frame.
         socket.mark(state);
     }
-    Some(Ok(Ok(wanted - buffer.length)))
+    Some(outcome.map(|()| Ok(wanted - buffer.length)))
 }
 
 impl Connection {
@@ -501,7 +505,8 @@ impl Connection {
         buffer: &mut UserBuffer,
     ) -> Result<(), BadAddress> {
         let before = buffer.length;
-        // The room lies in up to two pieces.
+        let mut outcome = Ok(());
+        // The room lies in up to two pieces. The second may be the one with a bad address.
         while buffer.length > 0 && state.tcp().can_send() {
             let moved = state.tcp().send(|room| {
                 let count = room.len().min(buffer.length);
@@ -513,14 +518,17 @@ impl Connection {
             });
             match moved {
                 Ok(Ok(count)) => buffer.advance(count),
-                Ok(Err(bad)) => return Err(bad),
+                Ok(Err(bad)) => {
+                    outcome = Err(bad);
+                    break;
+                }
                 Err(_) => break,
             }
         }
         if buffer.length < before {
             self.0.mark(state);
         }
-        Ok(())
+        outcome
     }
 
     /// Ends the direction from here to there.

@@ -2,13 +2,16 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use corank_abi::call::READ;
+use corank_abi::call::{READ, SBRK, WRITE};
 use corank_abi::ring::Submission;
 use corank_user::io::{OwnedFd, Pipe};
+use corank_user::page::PAGE_SIZE;
 use corank_user::{process, thread};
 
 use crate::rings::{Rings, submission};
-use crate::support::{exit_code, frames_free, one_hart, pipe, tests};
+use crate::support::{
+    BAD_ADDRESS, call, exit_code, expect_end, frames_free, one_hart, pipe, tests,
+};
 
 tests![
     bytes_come_out_in_order,
@@ -22,12 +25,17 @@ tests![
     between_processes,
     many_pipes,
     unread_bytes_are_given_back,
+    a_read_that_faults_makes_room_for_what_it_took,
+    a_write_that_faults_wakes_the_reader_for_what_it_put,
     several_readers_share_what_comes,
     a_long_chain,
     thousands_of_readers_are_woken_in_their_order,
     no_reader_is_left_when_others_begin_to_wait_meanwhile,
     an_urgent_reader_is_woken_before_those_in_front_of_it,
 ];
+
+/// The number of bytes that a pipe holds.
+const CAPACITY: usize = 64 << 10;
 
 fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|index| (index % 251) as u8).collect()
@@ -159,6 +167,47 @@ fn unread_bytes_are_given_back() {
     }
 }
 
+/// Returns the address of the last page of this process's heap, with none behind it.
+///
+/// The process must allocate nothing from here on.
+fn last_page() -> usize {
+    // Two pages, so that a whole one is among them.
+    let end = call(SBRK, [2 * PAGE_SIZE, 0, 0]) as usize + 2 * PAGE_SIZE;
+    (end - 1) / PAGE_SIZE * PAGE_SIZE
+}
+
+fn a_read_that_faults_makes_room_for_what_it_took() {
+    let _one = one_hart();
+    let (reader, writer) = pipe();
+    writer.write(&vec![1; CAPACITY]).expect("room");
+    let writing = process::spawn(|| i32::from(writer.write(&[1]) != Ok(1))).expect("a process");
+    // The writer finds the pipe full.
+    process::settle();
+    // More than what is done without waiting.
+    let bytes = CAPACITY + 1;
+    expect_end(BAD_ADDRESS, || {
+        call(READ, [reader.number(), last_page(), bytes]);
+    });
+    assert_eq!(process::wait(writing).expect("the writer").code, 0);
+}
+
+fn a_write_that_faults_wakes_the_reader_for_what_it_put() {
+    let _one = one_hart();
+    let (reader, writer) = pipe();
+    let read = || i32::from(reader.read(&mut [0; PAGE_SIZE]) != Ok(PAGE_SIZE));
+    let reading = process::spawn(read).expect("a process");
+    // The reader finds the pipe empty.
+    process::settle();
+    // More than what is done without waiting.
+    let bytes = CAPACITY + 1;
+    expect_end(BAD_ADDRESS, || {
+        call(WRITE, [writer.number(), last_page(), bytes]);
+    });
+    // This process could still write, so the read does not end for want of a writer.
+    assert_eq!(process::wait(reading).expect("the reader").code, 0);
+    drop(writer);
+}
+
 fn several_readers_share_what_comes() {
     let (reader, writer) = pipe();
     let readers: Vec<_> = (0..8)
@@ -269,6 +318,9 @@ fn thousands_of_readers_are_woken_in_their_order() {
             rings.enter(0);
             process::settle();
             assert_eq!(writer.write(&vec![1; bytes]), Ok(bytes));
+            // Those that the write has woken run now. A write of nothing wakes none: the first of
+            // them would wait again, and be woken behind others.
+            thread::yield_now();
             drop(writer);
             let all = reads.completions(MANY);
             let read = i64::from(bytes > 0);
