@@ -67,7 +67,7 @@ pub(super) struct Calls {
 }
 
 /// How many calls and linked submissions a search visits before other work may go first.
-const SEARCHED_AT_ONCE: usize = 2048;
+const SEARCHED_AT_ONCE: usize = 1536;
 
 /// All calls are in their buckets, and so is each call that begins.
 const ALL: usize = usize::MAX;
