@@ -20,7 +20,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use corank_abi::call::*;
-use corank_abi::file::{DirectoryEntry, OPEN_CREATE, OPEN_READ_WRITE};
+use corank_abi::file::{DirectoryEntry, FROM_START, OPEN_CREATE, OPEN_READ_WRITE};
 use corank_abi::net::{BUFFER, CLOSE_BY_RESET, ORPHAN_LIMIT, WAIT_LIMIT};
 use corank_abi::page::RING_BASE;
 use corank_abi::ring::{CLOSE_FILE, LINK, RingHeader, SILENT, SUBMISSIONS, Submission};
@@ -73,6 +73,7 @@ fn main() -> i32 {
     println!("adversary-memory: {seconds} s from seed {seed}");
     fill_with_calls();
     fill_with_calls();
+    fill_sector_cache();
     let end = time_now() + 1000 * seconds;
     let mut rounds = 0;
     let before = settled();
@@ -81,9 +82,11 @@ fn main() -> i32 {
         rounds += 1;
         let after = settled();
         println!(
-            "round {rounds}: at least {} frames free and at most {} KiB of heap in use",
+            "round {rounds}: at least {} frames free and at most {} KiB of heap in use; \
+             {} bytes more than before",
             lowest.frames_free,
-            lowest.heap_used >> 10
+            lowest.heap_used >> 10,
+            after.heap_used as i64 - before.heap_used as i64
         );
         if !is_like(&before, &after) {
             println!("FAIL: before {before:?}\nafter {after:?}");
@@ -112,14 +115,19 @@ fn is_like(before: &SystemStatus, after: &SystemStatus) -> bool {
 
 /// Returns the kernel's numbers when nothing is on its way out any more.
 ///
-/// Sockets of processes that are gone may take a moment.
+/// Sockets of processes that are gone may take a moment. The kernel's services release what many
+/// objects were in pieces, and are ready until they have done so.
 fn settled() -> SystemStatus {
-    // Without memory for the call, something is on its way out.
-    while !net::status().is_ok_and(|network| network.sockets == 0) {
+    loop {
+        process::settle();
+        let status = information::system().expect("it is there");
+        // Without memory for the call, something is on its way out.
+        let has_sockets = !net::status().is_ok_and(|network| network.sockets == 0);
+        if status.ready == 0 && !has_sockets {
+            return status;
+        }
         let _ = calls::sleep(10);
     }
-    process::settle();
-    information::system().expect("it is there")
 }
 
 /// Keeps as many calls under way as there is memory for, so that the kernel's tables reach their
@@ -143,6 +151,27 @@ fn fill_with_calls() {
     });
     let ended = child.and_then(process::wait).expect("memory for a process");
     assert_eq!(ended.code, 0);
+}
+
+/// Reads more sectors one by one than the kernel keeps, so that it keeps as many as it ever does.
+///
+/// Does nothing without a disk.
+fn fill_sector_cache() {
+    const SECTOR: usize = 512;
+    const SECTORS: usize = 300;
+    let path = c"/adversary".as_ptr().expose_provenance();
+    let flags = (OPEN_CREATE | OPEN_READ_WRITE) as usize;
+    let Ok(file) = usize::try_from(call(FILE_OPEN, [path, flags, 0])) else {
+        return;
+    };
+    assert_eq!(call(TRUNCATE, [file, SECTORS * SECTOR, 0]), 0);
+    for sector in 0..SECTORS {
+        let position = sector * SECTOR;
+        let moved = call(FILE_SEEK, [file, position, FROM_START]);
+        assert_eq!(moved, position as isize);
+        assert_eq!(call(READ, [file, room(), 1]), 1);
+    }
+    assert_eq!(call(CLOSE, [file, 0, 0]), 0);
 }
 
 /// Runs one round, before which other processes have taken all of the heap, of the frames, of both,
