@@ -36,6 +36,7 @@ impl WakePolicy {
     }
 
     /// Sets whether the worker's polls are short.
+    #[cfg(feature = "heap")]
     pub(crate) fn set_short_polls(&self, are_short: bool) {
         self.has_short_polls.set(are_short);
     }
