@@ -25,17 +25,21 @@ pub(super) fn tests(context: &mut Context) -> Result<Outcome> {
     let mut outcome = guide(context, "docs/cpp-edge.md", "cpp/edge/tests/guide.cpp")?;
     let presets = PRESETS.map(|(preset, _)| preset);
     let folders = cpp::build_all(&presets, "edge-tests", &mut context.progress)?;
-    for (folder, (_, emulator)) in folders.iter().zip(PRESETS) {
-        let program = folder.join("edge/tests/edge-tests");
-        let command = match emulator {
-            [] => Command::new(program),
-            [first, rest @ ..] => {
-                let mut command = Command::new(first);
-                command.args(rest).arg(program);
-                command
-            }
-        };
-        outcome.add(Outcome::of_googletest(&context.command(&command)?));
-    }
+    let runs: Vec<_> = folders.iter().zip(PRESETS).collect();
+    // Each program is one thread.
+    outcome.add(
+        context.side_by_side(&runs, |(folder, (_, emulator)), context| {
+            let program = folder.join("edge/tests/edge-tests");
+            let command = match emulator {
+                [] => Command::new(program),
+                [first, rest @ ..] => {
+                    let mut command = Command::new(first);
+                    command.args(rest).arg(program);
+                    command
+                }
+            };
+            Ok(Outcome::of_googletest(&context.command(&command)?))
+        })?,
+    );
     Ok(outcome)
 }

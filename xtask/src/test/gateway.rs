@@ -5,6 +5,7 @@ use super::outcome::Outcome;
 use crate::cpp;
 use crate::repository;
 use anyhow::Result;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub(super) const FOLDER: &str = "cpp/edge/gateway";
@@ -25,15 +26,25 @@ const FUZZED: [&str; 3] = ["-runs=100000", "-max_len=1024", "-seed=1"];
 /// They are the tests without sockets, the fuzzer, which sends any bytes as datagrams, and the
 /// programs themselves with sensors, files and a broker.
 pub(super) fn tests(context: &mut Context) -> Result<Outcome> {
-    let mut outcome = Outcome::default();
-    for folder in cpp::build_all(&["gcc", "clang"], "gateway-checks", &mut context.progress)? {
-        let programs = folder.join("edge/gateway/tests");
-        for suite in ["gateway-tests", "gateway-system-tests"] {
-            outcome.add(Outcome::of_googletest(
-                &context.command(&Command::new(programs.join(suite)))?,
-            ));
-        }
-        outcome.add(fuzz(context, Command::new(programs.join("gateway-fuzz")))?);
+    let compilers = ["gcc", "clang"];
+    let folders = cpp::build_all(&compilers, "gateway-checks", &mut context.progress)?;
+    let built: Vec<(&str, PathBuf)> = compilers
+        .into_iter()
+        .zip(
+            folders
+                .iter()
+                .map(|folder| folder.join("edge/gateway/tests")),
+        )
+        .collect();
+    let mut outcome = context.side_by_side(&built, |(compiler, programs), context| {
+        let mut outcome = suite(context, &programs.join("gateway-tests"))?;
+        let fuzzer = Command::new(programs.join("gateway-fuzz"));
+        outcome.add(fuzz(context, compiler, fuzzer)?);
+        Ok(outcome)
+    })?;
+    // In turn: these find ports that are free, and use them a moment later.
+    for (_, programs) in &built {
+        outcome.add(suite(context, &programs.join("gateway-system-tests"))?);
     }
     let (preset, programs) = SERVICE;
     for program in programs {
@@ -43,12 +54,18 @@ pub(super) fn tests(context: &mut Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Runs the fuzzer.
+/// Runs a program of GoogleTest.
+fn suite(context: &mut Context, program: &Path) -> Result<Outcome> {
+    let finished = context.command(&Command::new(program))?;
+    Ok(Outcome::of_googletest(&finished))
+}
+
+/// Runs the fuzzer that this compiler has built.
 ///
 /// It keeps what it finds in the first of its folders, which is empty at first. So it does the same
 /// each time.
-fn fuzz(context: &mut Context, mut program: Command) -> Result<Outcome> {
-    let found = repository::path("target/gateway-fuzz");
+fn fuzz(context: &mut Context, compiler: &str, mut program: Command) -> Result<Outcome> {
+    let found = repository::path("target/gateway-fuzz").join(compiler);
     if found.exists() {
         std::fs::remove_dir_all(&found)?;
     }

@@ -43,12 +43,22 @@ const SERVER: &[&str] = &[
     "1",
 ];
 
-/// A machine with the server and its files, once for each task of the client.
-struct Tests<'c> {
+/// One task of the client, with a machine and a disk of its own.
+struct Task {
+    smp: u32,
+    name: &'static str,
+    /// The number of counted requests, for a task that counts them.
+    requests: Option<u32>,
+    /// What the server prints, besides [`NOTHING_LEFT`].
+    expected: &'static [&'static str],
+}
+
+/// What the tasks share.
+struct Tests {
     client: PathBuf,
     image: Image,
-    disk: ScratchDisk,
-    context: &'c mut Context,
+    /// The folder with the files for the server.
+    site: PathBuf,
 }
 
 /// Runs all tests.
@@ -61,7 +71,6 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     };
     let client = client::build(CLIENT, &mut context.progress)?;
     let image = build::build_for_tests(&mut context.progress)?;
-    let disk = ScratchDisk::new("http", DISK_SIZE)?;
     let site = repository::path("target/disks/site");
     if site.exists() {
         std::fs::remove_dir_all(&site)?;
@@ -71,51 +80,65 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     if !context.command(&make)?.success() {
         bail!("the files for the server could not be made");
     }
-    disk.write_all(&site)?;
-    let mut tests = Tests {
+    let tests = Tests {
         client,
         image,
-        disk,
-        context,
+        site,
     };
-    let [fewest, .., most] = HARTS;
-    let mut outcome = Outcome::default();
-    for smp in [fewest, most] {
-        outcome.add(tests.run(smp, "check", None, &[])?);
-        outcome.add(tests.run(smp, "load", Some(requests), &[])?);
-    }
-    outcome.add(tests.run(fewest, "levels", None, &[])?);
-    // The process is killed, and the system continues.
-    outcome.add(tests.run(fewest, "kill", None, &["http-server: killed"])?);
-    outcome.add(tests.context.fsck(&tests.disk)?);
-    Ok(outcome)
+    // They wait for limits of time more than they compute.
+    context.side_by_side(&tasks(requests), |task, context| tests.run(task, context))
 }
 
-impl Tests<'_> {
+fn tasks(requests: u32) -> Vec<Task> {
+    let [fewest, .., most] = HARTS;
+    let task = |smp, name| Task {
+        smp,
+        name,
+        requests: None,
+        expected: &[],
+    };
+    let load = |smp| Task {
+        requests: Some(requests),
+        ..task(smp, "load")
+    };
+    // The process is killed, and the system continues.
+    let kill = Task {
+        expected: &["http-server: killed"],
+        ..task(fewest, "kill")
+    };
+    vec![
+        task(fewest, "check"),
+        task(most, "check"),
+        load(fewest),
+        load(most),
+        task(fewest, "levels"),
+        kill,
+    ]
+}
+
+impl Tests {
     /// Lets the client do one task.
     ///
-    /// One more test is that the server then ends, prints `expected`, and leaves nothing behind.
-    fn run(
-        &mut self,
-        smp: u32,
-        task: &str,
-        requests: Option<u32>,
-        expected: &[&str],
-    ) -> Result<Outcome> {
-        let name = format!("http-server on {smp} harts: {task}");
-        self.context.progress.say(&name);
+    /// Two more tests are that the server then ends, prints what is expected and leaves nothing
+    /// behind, and that the disk is whole.
+    fn run(&self, task: &Task, context: &mut Context) -> Result<Outcome> {
+        let Task { smp, requests, .. } = *task;
+        let name = format!("http-server on {smp} harts: {}", task.name);
+        context.progress.say(&name);
+        let disk = ScratchDisk::new(&format!("http-{}-{smp}", task.name), DISK_SIZE)?;
+        disk.write_all(&self.site)?;
         let met = Meeting {
             smp,
             memory: DEFAULT_MEMORY,
-            limit: self.context.limit + PER_REQUEST * requests.unwrap_or(0),
-            disk: Some(self.disk.attached()),
+            limit: context.limit + PER_REQUEST * requests.unwrap_or(0),
+            disk: Some(disk.attached()),
             network: Link::User,
             server: SERVER.iter().map(|word| word.to_string()).collect(),
             listeners: 1,
             ports: &PORTS,
             client: &|servers| {
                 let servers = servers.iter().map(SocketAddrV4::to_string);
-                std::iter::once(task.to_string())
+                std::iter::once(task.name.to_string())
                     .chain(servers)
                     .chain(requests.map(|requests| requests.to_string()))
                     .collect()
@@ -126,15 +149,15 @@ impl Tests<'_> {
         let mut outcome = Outcome::of_last_line(&said, met.client.status.success());
         if !met.client.status.success() {
             let complaints = String::from_utf8_lossy(&met.client.stderr);
-            self.context
-                .show(&format!("the client said:\n{said}{complaints}"));
+            context.show(&format!("the client said:\n{said}{complaints}"));
         }
-        let missing =
-            (expected.iter().chain(&[NOTHING_LEFT])).find(|text| !met.printed.contains(**text));
+        outcome.add(context.fsck(&disk)?);
+        let missing = (task.expected.iter().chain(&[NOTHING_LEFT]))
+            .find(|text| !met.printed.contains(**text));
         let complaint = match (met.server, missing) {
             (Err(error), _) => format!("{error:#}"),
             (Ok(_), Some(text)) => format!("`{text}` is missing"),
-            (Ok(ended), None) if ended.code != 0 && expected.is_empty() => {
+            (Ok(ended), None) if ended.code != 0 && task.expected.is_empty() => {
                 format!("ended with code {}", ended.code)
             }
             (Ok(_), None) => {
@@ -142,7 +165,7 @@ impl Tests<'_> {
                 return Ok(outcome);
             }
         };
-        self.context.show(&format!(
+        context.show(&format!(
             "{name}: {complaint}; it printed:\n{}",
             tail(&met.printed)
         ));

@@ -95,11 +95,11 @@ pub(super) fn check(context: &mut Context) -> Result<Outcome> {
         ));
     }
     let all = std::env::var_os("CORANK_MIRI").is_some_and(|models| models == "all");
-    let mut outcome = Outcome::default();
-    for model in if all { ALL } else { SHORT } {
-        outcome.add(Outcome::of_cargo_test(&context.command(&command(model))?));
-    }
-    Ok(outcome)
+    // One processor interprets a test. Cargo lets the commands build in turn.
+    context.side_by_side(if all { ALL } else { SHORT }, |model, context| {
+        let finished = context.command(&command(model))?;
+        Ok(Outcome::of_cargo_test(&finished))
+    })
 }
 
 fn is_installed() -> bool {

@@ -36,17 +36,18 @@ struct Tested {
 pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     let client = client::build(client::TCP_CLIENT, &mut context.progress)?;
     let image = build::build_for_tests(&mut context.progress)?;
-    let mut outcome = Outcome::default();
-    for server in [echo_server(), leaving_server(), tcp_server()] {
-        for smp in HARTS {
-            let name = server.command.join(" ");
-            context
-                .progress
-                .say(&format!("{name} on {smp} harts and its client"));
-            outcome.add(meet(&server, smp, &image, &client, context)?);
-        }
-    }
-    Ok(outcome)
+    let servers = [echo_server(), leaving_server(), tcp_server()];
+    let meetings: Vec<(&Tested, u32)> = servers
+        .iter()
+        .flat_map(|server| HARTS.map(|smp| (server, smp)))
+        .collect();
+    context.side_by_side(&meetings, |&(server, smp), context| {
+        let name = server.command.join(" ");
+        context
+            .progress
+            .say(&format!("{name} on {smp} harts and its client"));
+        meet(server, smp, &image, &client, context)
+    })
 }
 
 fn echo_server() -> Tested {
