@@ -277,6 +277,7 @@ fn woken_and_cancelled_in_the_poll_that_panics() {
 /// own, and the variable tells that program from the test.
 #[cfg(unix)]
 #[test]
+#[cfg_attr(miri, ignore = "Miri starts no programs")]
 fn an_assertion_in_a_detached_coroutine_is_seen() {
     use std::os::unix::process::ExitStatusExt;
     const FAIL: &str = "CORANK_TEST_FAILS";
