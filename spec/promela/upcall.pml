@@ -23,9 +23,9 @@
  *
  *   raise, open, close                        os/abi/src/upcall.rs, Flag
  *   fill                                      os/abi/src/ring.rs, Outbox
- *   Completer                                 os/kernel/src/ring.rs, complete
+ *   Completer                                 os/kernel/src/user/syscall/ring/serve.rs, complete
  *   Waker                                     os/user/src/interrupt.rs, interrupt
- *   Kernel, ring_enter, upcall_return         os/kernel/src/upcall.rs; ring.rs, enter
+ *   Kernel, ring_enter, upcall_return         os/kernel/src/user/upcall.rs; user/syscall/ring, enter
  *   take_in                                   os/user/src/ring/shared.rs, take_completions
  *   unmask, take_deferred, serve, region      os/user/src/interrupt.rs
  *   wait                                      os/user/src/runtime.rs

@@ -1,11 +1,10 @@
 //! Time: the clock's ticks, and coroutines that sleep.
-use crate::boot::Machine;
+use crate::executor::{current_level, system_page};
 use crate::lock::Mutex;
-use crate::memory::frame::Frame;
-use crate::{hart, pace, process};
+use crate::machine::Machine;
+use crate::{hart, pace};
 use alloc::collections::BTreeMap;
-use corank::{Config, Published, SharedExecutor};
-use corank_abi::page::SystemPage;
+use core::arch::asm;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::{Context, Poll, Waker};
@@ -17,7 +16,6 @@ const TICKS_PER_SECOND: u64 = 100;
 const NANOSECONDS: u64 = 1_000_000_000;
 
 static TIMEBASE_HZ: AtomicU64 = AtomicU64::new(0);
-static SYSTEM_PAGE: Once<Frame> = Once::new();
 
 static SLEEPERS: Mutex<Sleepers> = Mutex::new(Sleepers {
     levels: 0,
@@ -69,6 +67,9 @@ const AGAIN: u64 = 10;
 /// Every hart has ticks at these times. The first hart that comes to one counts it.
 static NEXT_TICK: AtomicU64 = AtomicU64::new(0);
 
+/// What is done at the system's ticks: the levels of processes change there.
+static AT_TICKS: Once<fn()> = Once::new();
+
 /// Returns the `time` register.
 pub(crate) fn now() -> u64 {
     riscv::register::time::read64()
@@ -119,49 +120,11 @@ pub(crate) fn at_microseconds(microseconds: u64) -> u64 {
     whole.saturating_add((rest * hz).div_ceil(1_000_000))
 }
 
-/// Returns the page that every process can read.
-///
-/// # Panics
-/// Before [`init`].
-pub(crate) fn system_page() -> &'static SystemPage {
-    let frame = SYSTEM_PAGE.get().expect("made at boot");
-    // SAFETY: the frame was full of zeros, which is a valid `SystemPage`; all of it is atomic; it
-    // stays for ever.
-    unsafe { &*(frame.address() as *const SystemPage) }
-}
-
-/// Returns the physical address of the page that every process can read.
-///
-/// # Panics
-/// Before [`init`].
-pub(crate) fn system_page_address() -> usize {
-    SYSTEM_PAGE.get().expect("made at boot").address()
-}
-
-/// Sets the clock up, and makes the page that every process can read.
-///
-/// # Panics
-/// When no frame is free.
-pub(crate) fn init(machine: &Machine) {
+/// Sets the clock up, and calls `at_ticks` at each of the system's ticks from then on.
+pub(crate) fn init(machine: &Machine, at_ticks: fn()) {
     TIMEBASE_HZ.store(machine.timebase_hz, Ordering::Relaxed);
-    SYSTEM_PAGE.call_once(|| Frame::zeroed().expect("there is memory for the system page"));
-    system_page()
-        .timebase_hz
-        .store(machine.timebase_hz, Ordering::Relaxed);
+    AT_TICKS.call_once(|| at_ticks);
     NEXT_TICK.store(now(), Ordering::Relaxed);
-}
-
-/// Makes the kernel's executor.
-///
-/// It publishes in the system's page what is ready and that no hart serves. That is the system's
-/// bitmap, always up to date (rules G7 and H7).
-pub(crate) fn make_executor() -> SharedExecutor {
-    const { assert!(size_of::<Published>() <= core::mem::offset_of!(SystemPage, timebase_hz)) };
-    // SAFETY: the page starts with the same three words as `Published`, all of them atomic; it
-    // stays for ever, and nothing else writes them.
-    let published = unsafe { &*core::ptr::from_ref(system_page()).cast::<Published>() };
-    let config = Config::new().publish_to(published).relax(hart::pause);
-    SharedExecutor::with(config)
 }
 
 /// The time for which a hart pauses, in microseconds.
@@ -181,13 +144,22 @@ pub(crate) fn wait_for_interrupt() {
     riscv::asm::wfi();
 }
 
-/// Sleeps for [`PAUSE`], or until another interrupt that is enabled.
+/// Sleeps for [`PAUSE`], whatever else is pending.
 ///
-/// The next tick and the first sleeper's time come as they would have.
-pub(crate) fn pause() {
+/// For a hart that has spun for long. A host that runs it can then give the processor to other
+/// harts, such as the one that this hart waits for. The next tick and the first sleeper's time come
+/// as they would have.
+#[cold]
+pub(crate) extern "C" fn pause() {
+    const CLOCK: usize = 1 << 5;
+    let enabled: usize;
+    // SAFETY: what is enabled ends `wfi`, and is not taken in the kernel.
+    unsafe { asm!("csrrw {}, sie, {}", out(reg) enabled, in(reg) CLOCK) };
     sbi_rt::set_timer(now() + TIMEBASE_HZ.load(Ordering::Relaxed) * PAUSE / 1_000_000);
     riscv::asm::wfi();
     arm();
+    // SAFETY: as it was.
+    unsafe { asm!("csrw sie, {}", in(reg) enabled) };
 }
 
 /// Serves the clock's interrupt: wakes the sleepers that are due and, when a tick is due, checks
@@ -204,7 +176,9 @@ pub(crate) fn tick() {
         if counted.is_ok() {
             let passed = (next - due) / period;
             system_page().ticks.fetch_add(passed, Ordering::Relaxed);
-            process::follow_levels();
+            if let Some(at_ticks) = AT_TICKS.get() {
+                at_ticks();
+            }
         }
     }
     let own = hart::next_tick();
@@ -407,7 +381,7 @@ impl Future for Sleep {
             known.map(|known| known.clone_from(sleeper)).is_some()
         });
         if !is_known {
-            let level = process::current_level();
+            let level = current_level();
             self.key = Some(add_sleeper(self.deadline, level, sleeper.clone()));
         }
         Poll::Pending

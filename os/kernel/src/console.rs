@@ -4,17 +4,16 @@
 //!
 //! Input comes by interrupt. The interrupt moves the bytes into a buffer and wakes the coroutines
 //! that read. While that is full the port keeps what comes, and its other side waits.
-use crate::boot::Machine;
 use crate::device::plic;
-use crate::hart;
+use crate::group::Group;
 use crate::lock::Mutex;
-use crate::memory::user::{BadAddress, UserBuffer};
+use crate::machine::Machine;
+use crate::memory::user::{BadAddress, UserBuffer, UserMemory};
 use crate::pace::checkpoint;
-use crate::process::{Group, GroupEnd, Process};
+use crate::print;
 use crate::stretch::{self, Work};
 use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::collections::VecDeque;
-use corank::Priority;
 use corank_abi::console::{BACKSPACE, DELETE, END_OF_INPUT, INTERRUPT, LITERAL, NO_MORE_INPUT};
 use core::fmt::{self, Write};
 use core::ptr::NonNull;
@@ -25,9 +24,6 @@ use uart_16550::{Config, Uart16550};
 
 /// The number of bytes that may have been typed ahead.
 const TYPED_AHEAD: usize = 4096;
-
-/// The exit code of what Ctrl-C has ended.
-const INTERRUPTED: i32 = -2;
 
 /// One thing that has been typed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -90,7 +86,10 @@ static TO_END: Mutex<heapless::Deque<Group, 8>> = Mutex::new(heapless::Deque::ne
 static ENDER: WaitQueue = WaitQueue::new();
 
 /// Finds the port and switches the interrupt of incoming bytes on.
+///
+/// What the kernel prints goes to it from then on.
 pub(crate) fn init(machine: &Machine) {
+    print::print_by(self::print);
     let Some((registers, interrupt)) = &machine.serial else {
         return;
     };
@@ -141,7 +140,7 @@ pub(crate) fn set_foreground(group: Option<Group>) {
     end(interrupted);
 }
 
-/// Leaves the end of the group that was interrupted to [`serve`].
+/// Leaves the end of the group that was interrupted to what waits in [`interrupted`].
 ///
 /// Without room it has to be interrupted again.
 fn end(interrupted: Option<Group>) {
@@ -151,40 +150,20 @@ fn end(interrupted: Option<Group>) {
     }
 }
 
-/// Starts the coroutine that ends interrupted groups.
-///
-/// # Panics
-/// When there is no memory for it.
-pub(crate) fn start() {
-    hart::executor()
-        .spawn(Priority::MOST_URGENT, serve())
-        .expect("there is memory for the console");
-}
-
-/// Ends interrupted groups.
-///
-/// It is most urgent, so that a program can be interrupted whatever its level. Behind each piece
-/// others of its level have their turn.
-async fn serve() {
-    loop {
-        let group = until(&ENDER, WaitMode::Block, |turn| {
-            stretch::works_on(Work::Service("console"));
-            let mut groups = TO_END.lock();
-            groups.pop_front().map_or_else(
-                || {
-                    turn.wait(&groups);
-                    Poll::Pending
-                },
-                Poll::Ready,
-            )
-        })
-        .await;
-        let mut end = GroupEnd::new(INTERRUPTED);
-        while end.step(|other| other == group) {
-            corank::yield_now().await;
-            stretch::works_on(Work::Service("console"));
-        }
-    }
+/// Waits until a group has been interrupted that is to end.
+pub(crate) async fn interrupted() -> Group {
+    until(&ENDER, WaitMode::Block, |turn| {
+        stretch::works_on(Work::Service("console"));
+        let mut groups = TO_END.lock();
+        groups.pop_front().map_or_else(
+            || {
+                turn.wait(&groups);
+                Poll::Pending
+            },
+            Poll::Ready,
+        )
+    })
+    .await
 }
 
 impl Console {
@@ -320,7 +299,7 @@ impl Write for Console {
 /// # Errors
 /// When the buffer is not the program's to write.
 pub(crate) async fn read(
-    process: &Process,
+    memory: &UserMemory,
     mode: WaitMode,
     buffer: UserBuffer,
 ) -> Result<usize, BadAddress> {
@@ -339,7 +318,7 @@ pub(crate) async fn read(
         let mut count = 0;
         for byte in typed {
             let address = buffer.address.wrapping_add(count);
-            process.with_memory(|space| space.write(address, &[byte]), Ok(()))?;
+            memory.with_space(|space| space.write(address, &[byte]), Ok(()))?;
             count += 1;
         }
         // An end of the input is read alone.
@@ -368,11 +347,11 @@ const PIECE: usize = 256;
 /// # Errors
 /// As [`write()`].
 pub(crate) fn write_at_once(
-    process: &Process,
+    memory: &UserMemory,
     mut buffer: UserBuffer,
 ) -> Option<Result<usize, BadAddress>> {
     let length = buffer.length;
-    (length <= PIECE).then(|| write_some(process, &mut buffer).map(|()| length))
+    (length <= PIECE).then(|| write_some(memory, &mut buffer).map(|()| length))
 }
 
 /// Writes the buffer.
@@ -382,27 +361,29 @@ pub(crate) fn write_at_once(
 /// # Errors
 /// When the buffer is not the program's to read; what lies in front of the bad address has been
 /// written.
-pub(crate) async fn write(process: &Process, buffer: &mut UserBuffer) -> Result<usize, BadAddress> {
+pub(crate) async fn write(
+    memory: &UserMemory,
+    buffer: &mut UserBuffer,
+) -> Result<usize, BadAddress> {
     let length = buffer.length;
     while buffer.length > 0 {
-        write_some(process, buffer)?;
+        write_some(memory, buffer)?;
         checkpoint().await;
     }
     Ok(length)
 }
 
 /// Writes one piece.
-fn write_some(process: &Process, buffer: &mut UserBuffer) -> Result<(), BadAddress> {
+fn write_some(memory: &UserMemory, buffer: &mut UserBuffer) -> Result<(), BadAddress> {
     let mut part = [0; PIECE];
     let part = &mut part[..buffer.length.min(PIECE)];
-    process.with_memory(|space| space.read(buffer.address, part), Ok(()))?;
+    memory.with_space(|space| space.read(buffer.address, part), Ok(()))?;
     CONSOLE.lock().put(part);
     buffer.advance(part.len());
     Ok(())
 }
 
-/// Prints formatted text; use [`println!`](crate::println).
-pub(crate) fn print(arguments: fmt::Arguments<'_>) {
+fn print(arguments: fmt::Arguments<'_>) {
     // Writing to the console cannot fail.
     let _ = CONSOLE.lock().write_fmt(arguments);
 }
@@ -411,10 +392,4 @@ pub(crate) fn print(arguments: fmt::Arguments<'_>) {
 pub(crate) fn break_lock() {
     // SAFETY: only called when nothing else is going to run.
     unsafe { CONSOLE.force_unlock() };
-}
-
-/// Prints a line on the console.
-#[macro_export]
-macro_rules! println {
-    ($($argument:tt)*) => { $crate::console::print(format_args!("{}\n", format_args!($($argument)*))) };
 }

@@ -4,9 +4,9 @@
 //! wants it spins. But a hart of an emulated or virtual machine is a thread of some host. That host
 //! may take the processor from the hart that holds the lock, for milliseconds. In that time the
 //! harts that spin keep the host from giving it back. So a hart that has spun for long
-//! [pauses](hart::pause) between two checks, as the locks of guests of Xen and KVM do.
-use crate::hart;
+//! [pauses](init) between two checks, as the locks of guests of Xen and KVM do.
 use core::sync::atomic::{AtomicU32, Ordering};
+use spin::Once;
 
 /// A mutual-exclusion lock for which a hart spins, and pauses once it has spun for long.
 pub(crate) type Mutex<T> = lock_api::Mutex<RawLock, T>;
@@ -16,6 +16,16 @@ pub(crate) type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawLock, T>;
 
 /// The number of checks of a lock that another hart holds before a hart pauses: some microseconds.
 const PATIENCE: u32 = 200;
+
+/// How a hart pauses.
+static PAUSE: Once<extern "C" fn()> = Once::new();
+
+/// Lets harts `pause` that have spun for long.
+///
+/// Until this is called they only spin.
+pub(crate) fn init(pause: extern "C" fn()) {
+    PAUSE.call_once(|| pause);
+}
 
 /// [`LOCKED`] or [`UNLOCKED`].
 ///
@@ -29,12 +39,14 @@ const LOCKED: u32 = 1;
 impl RawLock {
     #[cold]
     fn wait(&self) {
-        let mut looks = 0;
+        let mut checks = 0;
         while self.0.load(Ordering::Relaxed) == LOCKED || !lock_api::RawMutex::try_lock(self) {
             core::hint::spin_loop();
-            looks += 1;
-            if looks >= PATIENCE {
-                hart::pause();
+            checks += 1;
+            if checks >= PATIENCE
+                && let Some(pause) = PAUSE.get()
+            {
+                pause();
             }
         }
     }

@@ -3,7 +3,8 @@
 //! A hart executes a coroutine's poll without interruption, so no poll may last long. Work whose
 //! size a program chooses is split into pieces, with a [`checkpoint`] behind each. A piece takes
 //! some ten thousand instructions at most, and holds no lock across the checkpoint.
-use crate::{hart, stretch};
+use crate::executor::{has_arrivals, has_more_urgent_work};
+use crate::stretch;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
 
@@ -25,7 +26,7 @@ pub(crate) const OBJECTS: usize = 16;
 #[inline]
 pub(crate) async fn checkpoint() {
     stretch::check();
-    if hart::has_more_urgent_work() {
+    if has_more_urgent_work() {
         corank::yield_now().await;
     }
 }
@@ -35,7 +36,7 @@ pub(crate) async fn checkpoint() {
 /// It is woken then, and goes on in the next poll.
 pub(crate) fn poll_checkpoint(context: &Context<'_>) -> Poll<()> {
     stretch::check();
-    if hart::has_more_urgent_work() {
+    if has_more_urgent_work() {
         context.waker().wake_by_ref();
         return Poll::Pending;
     }
@@ -59,7 +60,7 @@ impl Pace {
         if self.objects == OBJECTS {
             self.objects = 0;
             stretch::check();
-            if hart::has_more_urgent_work() || hart::has_arrivals() {
+            if has_more_urgent_work() || has_arrivals() {
                 corank::yield_now().await;
             }
         }

@@ -1,12 +1,7 @@
 //! The end: switching the machine off, with an exit code for the program that started it.
-use crate::boot::Machine;
-use crate::{fs, hart, net, println, process, stretch};
-use corank::Priority;
-use core::panic::PanicInfo;
+use crate::machine::Machine;
+use crate::stretch;
 use core::sync::atomic::{AtomicUsize, Ordering};
-
-/// QEMU's exit status after a panic of the kernel.
-const PANIC: i32 = 101;
 
 static REGISTER: AtomicUsize = AtomicUsize::new(0);
 
@@ -14,22 +9,6 @@ static REGISTER: AtomicUsize = AtomicUsize::new(0);
 pub(crate) fn init(machine: &Machine) {
     if let Some(registers) = &machine.power {
         REGISTER.store(registers.start, Ordering::Relaxed);
-    }
-}
-
-/// Ends all processes, lets what they have sent go out, and writes what the disk does not have yet.
-///
-/// Then switches the machine off; see [`off`].
-pub(crate) fn shut_down(code: i32) {
-    let ending = hart::executor().spawn(Priority::MOST_URGENT, async move {
-        process::end_all().await;
-        net::shut_down().await;
-        fs::shut_down().await;
-        off(code)
-    });
-    if ending.is_err() {
-        println!("corank: no memory to write the disk");
-        off(code);
     }
 }
 
@@ -58,12 +37,4 @@ pub(crate) fn off(code: i32) -> ! {
     loop {
         riscv::asm::wfi();
     }
-}
-
-#[panic_handler]
-fn panic(info: &PanicInfo<'_>) -> ! {
-    // The holder of the console's lock is this hart, or is of no importance any more.
-    crate::console::break_lock();
-    crate::println!("corank: kernel {info}");
-    off(PANIC)
 }

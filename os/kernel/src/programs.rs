@@ -1,6 +1,6 @@
 //! The programs in the archive that the boot loader put into memory: a tar file with the ELF files
 //! by name.
-use crate::boot::Machine;
+use crate::machine::Machine;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use spin::Once;

@@ -2,7 +2,7 @@
     .section .text.start
     .globl _start
 _start:
-    # Once only: see `start_others` in hart/start.rs.
+    # Once only: see `start_others` in boot/harts.rs.
     la      t0, entered
     li      t1, 1
     amoswap.w.aqrl t1, t1, (t0)

@@ -81,8 +81,8 @@ mod measure {
 mod measure {
     use super::Work;
     use crate::hart;
-    use crate::hart::MAX_HARTS;
     use crate::lock::Mutex;
+    use crate::machine::MAX_HARTS;
     use crate::println;
     use core::arch::asm;
     use core::pin::Pin;

@@ -1,8 +1,7 @@
 //! Waiting in the kernel: queues of wakers, and the two ways in which a program's threads may wait.
-use crate::hart;
+use crate::executor::{current_level, executor, priority};
 use crate::lock::Mutex;
 use crate::pace;
-use crate::process::{current_level, priority};
 use alloc::collections::BTreeMap;
 use core::future::poll_fn;
 use core::task::{Context, Poll, Waker};
@@ -135,7 +134,7 @@ impl WaitQueue {
 fn wake_in_pieces(others: BTreeMap<u64, Waker>, level: u8) {
     let level = priority(level.min(current_level()));
     let mut others = Some(others);
-    let spawned = hart::executor().spawn_with(level, || {
+    let spawned = executor().spawn_with(level, || {
         let others = others.take().unwrap_or_default();
         async move {
             for (woken, (_, waker)) in (1..).zip(others) {

@@ -15,11 +15,12 @@ use anyhow::{Context as _, Result};
 use order::Order;
 
 /// The crates with declared layers.
-const CRATES: [&str; 5] = [
+const CRATES: [&str; 6] = [
     "core",
     "experiments/report",
     "linux",
     "linux/domain",
+    "os/kernel",
     "xtask",
 ];
 

@@ -1,5 +1,5 @@
 //! The date: the machine's Goldfish real-time clock.
-use crate::boot::Machine;
+use crate::machine::Machine;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 static REGISTERS: AtomicUsize = AtomicUsize::new(0);

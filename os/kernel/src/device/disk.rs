@@ -6,8 +6,8 @@
 //! memory behind that the device still writes to.
 use super::plic;
 use super::virtio::{self, Dma};
-use crate::boot::Machine;
 use crate::lock::Mutex;
+use crate::machine::Machine;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;

@@ -10,10 +10,9 @@
 //! the device of each buffer, and can't keep sent frames from causing interrupts.
 use super::plic;
 use super::virtio::{self, Dma};
-use crate::boot::Machine;
 use crate::fault;
 use crate::lock::Mutex;
-use crate::net;
+use crate::machine::Machine;
 use alloc::vec::Vec;
 use bitflags::bitflags;
 use core::sync::atomic::{Ordering, fence};
@@ -109,8 +108,14 @@ pub(crate) fn get() -> Option<&'static Card> {
     CARD.get()
 }
 
+/// What is told of each interrupt of the card.
+static LISTENER: Once<fn()> = Once::new();
+
 /// Finds the first network card among the machine's virtio devices and switches its interrupt on.
-pub(crate) fn init(machine: &Machine) {
+///
+/// `listener` is called at each interrupt.
+pub(crate) fn init(machine: &Machine, listener: fn()) {
+    LISTENER.call_once(|| listener);
     for (transport, interrupt) in virtio::devices(machine, DeviceType::Network) {
         match Card::new(transport) {
             Ok(card) => {
@@ -131,7 +136,9 @@ fn interrupt() {
         state.receive.set_dev_notify(false);
         state.transmit.set_dev_notify(false);
         drop(state);
-        net::interrupt();
+        if let Some(listener) = LISTENER.get() {
+            listener();
+        }
     }
 }
 

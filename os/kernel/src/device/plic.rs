@@ -2,8 +2,8 @@
 //!
 //! The interrupts of all devices go to the supervisor mode of all harts. The hart that claims an
 //! interrupt first serves it.
-use crate::boot::Machine;
 use crate::hart;
+use crate::machine::Machine;
 use spin::Once;
 
 /// How many interrupts the controller can tell apart, at most, as far as this kernel cares.

@@ -1,5 +1,5 @@
 //! What virtio devices have in common: how they are found, and the memory that they reach.
-use crate::boot::Machine;
+use crate::machine::Machine;
 use crate::memory::PAGE_SIZE;
 use alloc::alloc::{alloc_zeroed, dealloc};
 use core::alloc::Layout;

@@ -1,5 +1,4 @@
 //! A kernel without injected faults.
-use crate::process::Process;
 use corank_abi::call::NOT_IMPLEMENTED;
 
 /// Faults of one process: none.
@@ -25,7 +24,12 @@ impl OwnFaults {
 
 /// Serves the call `fault`, which does not exist.
 #[inline(always)]
-pub(crate) fn serve(_process: &Process, _arguments: [usize; 3]) -> isize {
+pub(crate) fn serve(
+    _own: &OwnFaults,
+    _pid: usize,
+    _is_allowed: bool,
+    _arguments: [usize; 3],
+) -> isize {
     NOT_IMPLEMENTED
 }
 

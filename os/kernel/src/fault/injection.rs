@@ -1,14 +1,10 @@
 //! The faults, in a kernel that is built for tests.
-use crate::process::Process;
-use crate::{clock, hart};
+use crate::hart;
 use corank_abi::call::{
     FAILED, FAULT_END, FAULT_FRAME, FAULT_HEAP, FAULT_MEMORY, FAULT_SILENCE, FAULT_SLOW_END,
 };
-use corank_abi::rights::MACHINE;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The longest that the slow end of a process holds up a hart, in milliseconds.
-const LONGEST_DELAY: u64 = 2000;
 /// The shortest frame that is damaged, in bytes. Shorter ones may have filling at their end instead
 /// of data.
 const SHORTEST_FRAME: usize = 129;
@@ -36,36 +32,38 @@ impl OwnFaults {
         self.end_at.is_due()
     }
 
-    /// Holds up a slow hart until the process has ended on other harts, at most for
-    /// [`LONGEST_DELAY`].
+    /// Holds up a slow hart until `is_over`.
     pub(crate) fn delay_end(&self, is_over: impl Fn() -> bool) {
-        let limit = clock::milliseconds() + LONGEST_DELAY;
-        while self.is_slow.load(Ordering::Relaxed) && !is_over() && clock::milliseconds() < limit {
+        while self.is_slow.load(Ordering::Relaxed) && !is_over() {
             core::hint::spin_loop();
         }
     }
 }
 
-/// Serves the call `fault`.
-pub(crate) fn serve(process: &Process, [kind, step, port]: [usize; 3]) -> isize {
-    if !process.has_right(MACHINE) {
+/// Serves the call `fault` of the process with this number, if it is allowed.
+pub(crate) fn serve(
+    own: &OwnFaults,
+    pid: usize,
+    is_allowed: bool,
+    [kind, step, port]: [usize; 3],
+) -> isize {
+    if !is_allowed {
         return FAILED;
     }
-    let faults = &process.faults;
     (match kind {
-        FAULT_END => faults.end_at.arm(step),
+        FAULT_END => own.end_at.arm(step),
         FAULT_SLOW_END if hart::serving() > 1 => {
-            faults.is_slow.store(true, Ordering::Relaxed);
-            faults.end_at.arm(step)
+            own.is_slow.store(true, Ordering::Relaxed);
+            own.end_at.arm(step)
         }
-        FAULT_MEMORY => arm_allocations(process.pid, step),
-        FAULT_FRAME => arm_frames(process.pid, step),
+        FAULT_MEMORY => arm_allocations(pid, step),
+        FAULT_FRAME => arm_frames(pid, step),
         FAULT_HEAP => {
-            ASKED_BY.store(process.pid, Ordering::Relaxed);
+            ASKED_BY.store(pid, Ordering::Relaxed);
             usize::from(HEAP_IS_FULL.swap(step != 0, Ordering::Relaxed))
         }
         FAULT_SILENCE => match u16::try_from(port) {
-            Ok(port) => arm_silence(process.pid, step, port),
+            Ok(port) => arm_silence(pid, step, port),
             Err(_) => return FAILED,
         },
         _ => return FAILED,

@@ -1,20 +1,20 @@
 //! What a file descriptor can stand for.
-pub(crate) mod disk;
 pub(crate) mod pipe;
+mod source;
 pub(crate) mod stored;
 
 use crate::console;
-use crate::fs::Failure;
-use crate::memory::user::{BadAddress, UserBuffer};
+use crate::failure::{NOT_ALLOWED, Transferred};
+use crate::fs::DiskFile;
+use crate::memory::user::{UserBuffer, UserMemory};
 use crate::net::Socket;
-use crate::process::Process;
-use crate::ring::Unparked;
+use crate::parked::Unparked;
 use crate::wait::WaitMode;
 use alloc::sync::Arc;
-use corank_abi::call::FAILED;
-use disk::DiskFile;
 use pipe::{ReadEnd, WriteEnd, Writer};
 use stored::Stored;
+
+pub(crate) use source::Source;
 
 /// An open file.
 ///
@@ -37,31 +37,26 @@ pub(crate) enum File {
     Socket(Socket),
 }
 
-/// The file is not for this use, as rCore-Tutorial-v3 says it.
-pub(crate) const NOT_ALLOWED: Failure = Failure(FAILED);
-
-/// What came of reading or writing: the number of bytes.
-pub(crate) type Transferred = Result<Result<usize, Failure>, BadAddress>;
-
 impl File {
     /// Reads into the program's memory, and waits where there is nothing yet.
     ///
     /// Dropped early, it leaves the buffer as far advanced as bytes have been taken.
     ///
     /// # Errors
-    /// [`BadAddress`] ends the process; a [`Failure`] does not.
+    /// [`BadAddress`](crate::memory::user::BadAddress) ends the process; a
+    /// [`Failure`](crate::failure::Failure) does not.
     pub(crate) async fn read(
         &self,
-        process: &Process,
+        memory: &UserMemory,
         mode: WaitMode,
         buffer: &mut UserBuffer,
     ) -> Transferred {
         match self {
-            File::ConsoleInput => console::read(process, mode, *buffer).await.map(Ok),
-            File::Stored(file) => file.read(process, buffer).await.map(Ok),
-            File::Disk(file) => file.clone().read(process, *buffer).await,
-            File::PipeRead(end) => end.read(process, mode, buffer).await.map(Ok),
-            File::Socket(socket) => socket.read(process, mode, buffer).await,
+            File::ConsoleInput => console::read(memory, mode, *buffer).await.map(Ok),
+            File::Stored(file) => file.read(memory, buffer).await.map(Ok),
+            File::Disk(file) => file.clone().read(memory, *buffer).await,
+            File::PipeRead(end) => end.read(memory, mode, buffer).await.map(Ok),
+            File::Socket(socket) => socket.read(memory, mode, buffer).await,
             File::ConsoleOutput | File::PipeWrite(_) => Ok(Err(NOT_ALLOWED)),
         }
     }
@@ -74,15 +69,15 @@ impl File {
     /// As [`File::read`].
     pub(crate) async fn write(
         &self,
-        process: &Process,
+        memory: &UserMemory,
         mode: WaitMode,
         buffer: &mut UserBuffer,
     ) -> Transferred {
         match self {
-            File::ConsoleOutput => console::write(process, buffer).await.map(Ok),
-            File::Disk(file) => file.clone().write(process, *buffer).await,
-            File::PipeWrite(end) => end.write(process, mode, buffer).await,
-            File::Socket(socket) => socket.write(process, mode, buffer).await,
+            File::ConsoleOutput => console::write(memory, buffer).await.map(Ok),
+            File::Disk(file) => file.clone().write(memory, *buffer).await,
+            File::PipeWrite(end) => end.write(memory, mode, buffer).await,
+            File::Socket(socket) => socket.write(memory, mode, buffer).await,
             File::ConsoleInput | File::Stored(_) | File::PipeRead(_) => Ok(Err(NOT_ALLOWED)),
         }
     }
@@ -92,18 +87,18 @@ impl File {
     /// Returns `None` if it would wait, and then nothing has been read.
     pub(crate) fn read_at_once(
         &self,
-        process: &Process,
+        memory: &UserMemory,
         buffer: UserBuffer,
     ) -> Option<Transferred> {
         match self {
             File::PipeRead(end) => end
-                .read_at_once(process, buffer)
+                .read_at_once(memory, buffer)
                 .map(|result| result.map(Ok)),
             File::Stored(file) => {
-                let read = file.read_at_once(process, buffer)?;
+                let read = file.read_at_once(memory, buffer)?;
                 Some(read.map(Ok))
             }
-            File::Socket(socket) => socket.read_at_once(process, buffer),
+            File::Socket(socket) => socket.read_at_once(memory, buffer),
             File::ConsoleInput | File::Disk(_) => None,
             File::ConsoleOutput | File::PipeWrite(_) => Some(Ok(Err(NOT_ALLOWED))),
         }
@@ -114,21 +109,21 @@ impl File {
     /// Returns `None` if it would wait, and then nothing has been written.
     pub(crate) fn write_at_once(
         &self,
-        process: &Process,
+        memory: &UserMemory,
         buffer: UserBuffer,
     ) -> Option<Transferred> {
         match self {
             File::PipeWrite(end) => {
                 let mut unparked = None;
-                let written = end.write_at_once(process, buffer, Writer::Anyone, &mut unparked);
+                let written = end.write_at_once(memory, buffer, Writer::Anyone, &mut unparked);
                 Unparked::settle(unparked);
                 written
             }
             File::ConsoleOutput => {
-                let written = console::write_at_once(process, buffer)?;
+                let written = console::write_at_once(memory, buffer)?;
                 Some(written.map(Ok))
             }
-            File::Socket(socket) => socket.write_at_once(process, buffer),
+            File::Socket(socket) => socket.write_at_once(memory, buffer),
             File::Disk(_) => None,
             File::ConsoleInput | File::Stored(_) | File::PipeRead(_) => Some(Ok(Err(NOT_ALLOWED))),
         }

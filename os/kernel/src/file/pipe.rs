@@ -7,14 +7,13 @@
 //! An asynchronous read that waits stands in the pipe itself, [`Parked`], where that is possible.
 //! The code that brings what it waits for finds it there and serves it, or makes sure that it is
 //! served. Other reads and writes wait in queues.
-use super::{NOT_ALLOWED, Transferred};
+use crate::failure::{NOT_ALLOWED, Transferred};
 use crate::lock::Mutex;
 use crate::memory::account::{self, Account, Charge};
 use crate::memory::frame::Frame;
-use crate::memory::user::{BadAddress, UserBuffer};
+use crate::memory::user::{BadAddress, UserBuffer, UserMemory};
 use crate::memory::{OutOfMemory, PAGE_SIZE};
-use crate::process::Process;
-use crate::ring::{Parked, Slot, Unparked};
+use crate::parked::{Parked, Slot, Unparked};
 use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -119,11 +118,11 @@ impl Pipe {
     fn take(
         &self,
         state: &mut State,
-        process: &Process,
+        memory: &UserMemory,
         buffer: &mut UserBuffer,
     ) -> Result<(), BadAddress> {
         let wanted = buffer.length;
-        let taken = state.bytes.take(process, buffer);
+        let taken = state.bytes.take(memory, buffer);
         if buffer.length < wanted {
             self.writers.wake_all();
         }
@@ -137,11 +136,11 @@ impl Pipe {
     fn put(
         &self,
         state: &mut State,
-        process: &Process,
+        memory: &UserMemory,
         buffer: &mut UserBuffer,
     ) -> Result<bool, BadAddress> {
         let wanted = buffer.length;
-        let put = state.bytes.put(process, buffer);
+        let put = state.bytes.put(memory, buffer);
         if buffer.length < wanted {
             self.readers.wake_all();
         }
@@ -190,8 +189,8 @@ impl Bytes {
     /// Moves what there is, up to the buffer's length, to the program.
     ///
     /// Advances the buffer.
-    fn take(&mut self, process: &Process, buffer: &mut UserBuffer) -> Result<(), BadAddress> {
-        process.with_memory(
+    fn take(&mut self, memory: &UserMemory, buffer: &mut UserBuffer) -> Result<(), BadAddress> {
+        memory.with_space(
             |space| {
                 while buffer.length > 0 && self.length() > 0 {
                     let offset = self.read % PAGE_SIZE;
@@ -226,8 +225,8 @@ impl Bytes {
     ///
     /// Advances the buffer. Returns false when no frame is free. The first byte of an empty pipe
     /// may take one of the reserve.
-    fn put(&mut self, process: &Process, buffer: &mut UserBuffer) -> Result<bool, BadAddress> {
-        process.with_memory(
+    fn put(&mut self, memory: &UserMemory, buffer: &mut UserBuffer) -> Result<bool, BadAddress> {
+        memory.with_space(
             |space| {
                 while buffer.length > 0 && self.room() > 0 {
                     let offset = self.written % PAGE_SIZE;
@@ -274,7 +273,7 @@ impl State {
     /// I9).
     fn unpark(&mut self, by: Option<u8>, is_end: bool) -> Option<Unparked> {
         let parked = self.parked.parked()?;
-        if self.bytes.length() < parked.buffer.length && !is_end {
+        if self.bytes.length() < parked.call.buffer.length && !is_end {
             return None;
         }
         let is_urgent = by.is_some_and(|by| parked.is_as_urgent_as(by));
@@ -282,9 +281,10 @@ impl State {
         if !is_urgent {
             return Some(parked.leave());
         }
-        let wanted = parked.buffer.length;
-        let taken = self.bytes.take(&parked.process, &mut parked.buffer);
-        let result = taken.map(|()| Ok(wanted - parked.buffer.length));
+        let wanted = parked.call.buffer.length;
+        let reader = parked.reader.clone();
+        let taken = self.bytes.take(reader.memory(), &mut parked.call.buffer);
+        let result = taken.map(|()| Ok(wanted - parked.call.buffer.length));
         Some(parked.done(result))
     }
 }
@@ -293,28 +293,28 @@ impl State {
     /// Copies what is written straight into the parked read's buffer, if the read is complete by
     /// that.
     ///
-    /// It is if nothing lies in the pipe, both buffers are of the same process, and the read is
+    /// It is if nothing lies in the pipe, both buffers are of the same memory, and the read is
     /// full then or, with `is_end`, nothing more can be written. The caller takes the read out
     /// then. Returns `None` if the read is not complete.
     fn hand_over(
         &mut self,
-        process: &Process,
+        memory: &UserMemory,
         data: UserBuffer,
         by: Option<u8>,
         is_end: bool,
     ) -> Option<Result<(), BadAddress>> {
         let parked = self.parked.parked()?;
-        let room = parked.buffer.length;
+        let room = parked.call.buffer.length;
         let is_complete = data.length == room || is_end && data.length < room;
         if !is_complete
             || self.bytes.length() > 0
-            || !core::ptr::eq(&*parked.process, process)
+            || !core::ptr::eq(parked.reader.memory(), memory)
             || !by.is_some_and(|by| parked.is_as_urgent_as(by))
         {
             return None;
         }
-        let target = parked.buffer.address;
-        Some(process.with_memory(
+        let target = parked.call.buffer.address;
+        Some(memory.with_space(
             |space| space.move_within(data.address, target, data.length),
             Ok(()),
         ))
@@ -327,7 +327,7 @@ impl ReadEnd {
     /// It comes back if it need not wait, or if other reads wait already.
     pub(crate) fn park(&self, parked: Parked) -> Option<Parked> {
         let mut state = self.0.state.lock();
-        let waits = state.bytes.length() < parked.buffer.length && self.0.is_written();
+        let waits = state.bytes.length() < parked.call.buffer.length && self.0.is_written();
         if !waits || state.parked.parked().is_some() || !self.0.readers.is_empty() {
             return Some(parked);
         }
@@ -350,7 +350,7 @@ impl ReadEnd {
     /// When the buffer is not the program's to write.
     pub(crate) async fn read(
         &self,
-        process: &Process,
+        memory: &UserMemory,
         mode: WaitMode,
         buffer: &mut UserBuffer,
     ) -> Result<usize, BadAddress> {
@@ -361,7 +361,7 @@ impl ReadEnd {
             // Then it wakes the waiters.
             let is_written = self.0.is_written();
             if state.bytes.length() >= buffer.length.min(CAPACITY) || !is_written {
-                self.0.take(&mut state, process, buffer)?;
+                self.0.take(&mut state, memory, buffer)?;
             }
             if buffer.length > 0 && is_written {
                 turn.wait(&state);
@@ -375,7 +375,7 @@ impl ReadEnd {
     /// Reads if that is done without waiting.
     pub(crate) fn read_at_once(
         &self,
-        process: &Process,
+        memory: &UserMemory,
         mut buffer: UserBuffer,
     ) -> Option<Result<usize, BadAddress>> {
         let mut state = self.0.state.lock();
@@ -383,7 +383,7 @@ impl ReadEnd {
             return None;
         }
         let wanted = buffer.length;
-        let taken = self.0.take(&mut state, process, &mut buffer);
+        let taken = self.0.take(&mut state, memory, &mut buffer);
         Some(taken.map(|()| wanted - buffer.length))
     }
 }
@@ -397,7 +397,7 @@ impl WriteEnd {
     /// When the buffer is not the program's to read.
     pub(crate) async fn write(
         &self,
-        process: &Process,
+        memory: &UserMemory,
         mode: WaitMode,
         buffer: &mut UserBuffer,
     ) -> Transferred {
@@ -407,7 +407,7 @@ impl WriteEnd {
             if !self.0.is_read() {
                 return Poll::Ready(Ok(Err(NOT_ALLOWED)));
             }
-            let put = self.0.put(&mut state, process, buffer);
+            let put = self.0.put(&mut state, memory, buffer);
             // Only the executor can tell what level this runs at.
             let unparked = state.unpark(None, false);
             let polled = match put {
@@ -431,7 +431,7 @@ impl WriteEnd {
     /// The caller settles what comes in `unparked` when it holds no lock.
     pub(crate) fn write_at_once(
         &self,
-        process: &Process,
+        memory: &UserMemory,
         mut buffer: UserBuffer,
         writer: Writer,
         unparked: &mut Option<Unparked>,
@@ -446,7 +446,7 @@ impl WriteEnd {
             Writer::Anyone => (None, false),
         };
         let is_end = closes && self.0.write_ends.load(Ordering::Relaxed) == 1;
-        if let Some(handed) = state.hand_over(process, buffer, by, is_end) {
+        if let Some(handed) = state.hand_over(memory, buffer, by, is_end) {
             return Some(match handed {
                 Ok(()) => {
                     *unparked = state
@@ -461,7 +461,7 @@ impl WriteEnd {
         if state.bytes.room() < wanted {
             return None;
         }
-        let put = self.0.put(&mut state, process, &mut buffer);
+        let put = self.0.put(&mut state, memory, &mut buffer);
         *unparked = state.unpark(by, is_end);
         Some(put.map(|found_frames| {
             if found_frames {

@@ -1,9 +1,8 @@
 //! Files of the archive, opened for reading.
 use crate::lock::Mutex;
 use crate::memory::account::Charge;
-use crate::memory::user::{BadAddress, UserBuffer};
+use crate::memory::user::{BadAddress, UserBuffer, UserMemory};
 use crate::pace::{self, checkpoint};
-use crate::process::Process;
 
 /// An open file of the archive, and how far it has been read.
 #[derive(Debug)]
@@ -31,10 +30,10 @@ impl Stored {
     /// As [`read`](Self::read).
     pub(crate) fn read_at_once(
         &self,
-        process: &Process,
+        memory: &UserMemory,
         mut buffer: UserBuffer,
     ) -> Option<Result<usize, BadAddress>> {
-        (buffer.length <= pace::BYTES).then(|| self.read_some(process, &mut buffer))
+        (buffer.length <= pace::BYTES).then(|| self.read_some(memory, &mut buffer))
     }
 
     /// Reads what is left, at most as much as fits into the buffer.
@@ -45,12 +44,12 @@ impl Stored {
     /// When the buffer is not the program's to write.
     pub(crate) async fn read(
         &self,
-        process: &Process,
+        memory: &UserMemory,
         buffer: &mut UserBuffer,
     ) -> Result<usize, BadAddress> {
         let mut count = 0;
         loop {
-            let now = self.read_some(process, buffer)?;
+            let now = self.read_some(memory, buffer)?;
             count += now;
             if now == 0 || buffer.length == 0 {
                 return Ok(count);
@@ -60,11 +59,11 @@ impl Stored {
     }
 
     /// Reads one piece.
-    fn read_some(&self, process: &Process, buffer: &mut UserBuffer) -> Result<usize, BadAddress> {
+    fn read_some(&self, memory: &UserMemory, buffer: &mut UserBuffer) -> Result<usize, BadAddress> {
         let mut position = self.position.lock();
         let rest = &self.data[*position..];
         let part = &rest[..rest.len().min(buffer.length).min(pace::BYTES)];
-        process.with_memory(|space| space.write(buffer.address, part), Ok(()))?;
+        memory.with_space(|space| space.write(buffer.address, part), Ok(()))?;
         *position += part.len();
         buffer.advance(part.len());
         Ok(part.len())

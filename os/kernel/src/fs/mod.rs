@@ -11,17 +11,17 @@
 //! is closed as an operation of that level, before others of it. The end of a process waits for its
 //! files. An operation keeps the level that it was asked for at, because it does not last long.
 mod blocks;
+mod file;
 pub(crate) mod path;
 mod sectors;
 mod volume;
 
 use crate::device::disk;
-use crate::file::disk::DiskFile;
-use crate::hart;
+use crate::executor::{current_level, executor, priority};
+use crate::failure::{Failure, Result};
 use crate::lock::Mutex;
 use crate::memory::account::{Account, Charge};
 use crate::pace::checkpoint;
-use crate::process::{current_level, priority};
 use crate::stretch::{self, Work};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -36,12 +36,7 @@ use core::task::{Poll, Waker};
 use hadris_fs::NodeId;
 use volume::Volume;
 
-/// Why an operation failed: a negative number from [`corank_abi::error`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Failure(pub isize);
-
-/// What an operation returns.
-pub(crate) type Result<T> = core::result::Result<T, Failure>;
+pub(crate) use file::{DiskFile, OPEN_FILE};
 
 /// What a file is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,7 +213,7 @@ static QUEUE: Mutex<Queue> = Mutex::new(Queue {
 /// When there is no memory for it.
 pub(crate) fn init() {
     let Some(disk) = disk::get() else { return };
-    let service = hart::executor()
+    let service = executor()
         // It is built in its place, because it is too large for copies of it on the stack.
         .spawn_with(Priority::MOST_URGENT, || serve(disk))
         .expect("there is memory for the file system");

@@ -1,10 +1,10 @@
 //! The operations on a mounted volume.
 use super::blocks::Blocks;
 use super::path::split;
-use super::{Contents, Extension, Failure, Opening, Operation, Removal, Reply, Result, Step};
+use super::{Contents, DiskFile, Extension, Opening, Operation, Removal, Reply, Step};
 use crate::device::calendar;
 use crate::device::disk::{Disk, DiskError};
-use crate::file::disk::DiskFile;
+use crate::failure::{Failure, Result};
 use crate::memory::account::{self, Account, Charge};
 use crate::memory::{OutOfMemory, bulk};
 use crate::pace::checkpoint;

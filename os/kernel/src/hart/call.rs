@@ -2,7 +2,7 @@
 
 use super::page::{all, count, index, this};
 use super::translations::others_in;
-use crate::clock;
+use corank::Worker;
 use core::arch::asm;
 use core::task::{RawWaker, RawWakerVTable, Waker};
 use sbi_rt::HartMask;
@@ -21,10 +21,10 @@ pub(crate) fn take_own_call() -> bool {
     this().called.replace(false)
 }
 
-/// Returns a waker that [calls](call) a hart.
+/// Returns a waker that [calls](call) this hart.
 ///
 /// Its data is the hart's index.
-pub(super) fn waker(index: usize) -> Waker {
+pub(crate) fn waker() -> Waker {
     const TABLE: RawWakerVTable = RawWakerVTable::new(
         |index| RawWaker::new(index, &TABLE),
         |index| call(index.addr()),
@@ -32,22 +32,18 @@ pub(super) fn waker(index: usize) -> Waker {
         |_| (),
     );
     // SAFETY: the data is no pointer to anything; the functions may be called on every hart.
-    unsafe { Waker::new(core::ptr::without_provenance(index), &TABLE) }
+    unsafe { Waker::new(core::ptr::without_provenance(index()), &TABLE) }
 }
 
-/// Sleeps for a moment, whatever is pending.
+/// Lets this hart serve as a worker from now on, or as none if `worker` is null.
 ///
-/// For a hart that has spun for long. A host that runs it can then give the processor to other
-/// harts, such as the one that this hart waits for.
-#[cold]
-pub(crate) extern "C" fn pause() {
-    const CLOCK: usize = 1 << 5;
-    let enabled: usize;
-    // SAFETY: what is enabled ends `wfi`, and is not taken in the kernel.
-    unsafe { asm!("csrrw {}, sie, {}", out(reg) enabled, in(reg) CLOCK) };
-    clock::pause();
-    // SAFETY: as it was.
-    unsafe { asm!("csrw sie, {}", in(reg) enabled) };
+/// # Safety
+/// The worker, which is new, stays valid until this is called again on this hart.
+pub(crate) unsafe fn serve_as(worker: *const Worker<'static>) {
+    let page = this();
+    page.worker.set(worker);
+    // As a new worker is.
+    page.interruptible.set(false);
 }
 
 /// Sets whether this hart is called when something is ready that is more urgent than what it runs.
@@ -94,7 +90,7 @@ pub(super) fn call_all(harts: usize) {
 /// Takes a call.
 ///
 /// The hart that was called checks what there is to do next.
-pub(super) fn take_call() {
+pub(crate) fn take_call() {
     // SAFETY: clears the software interrupt, which says no more than that.
     unsafe { asm!("csrc sip, {}", in(reg) 1 << 1) };
 }

@@ -1,14 +1,12 @@
 //! A hart's page, which `tp` names while the kernel runs, and how many harts there are.
 
+use crate::machine::MAX_HARTS;
 use corank::Worker;
 use corank::image::CONTEXT_SLOT;
 use core::arch::asm;
 use core::cell::{Cell, UnsafeCell};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
-/// The number of harts that the kernel has room for.
-pub(crate) const MAX_HARTS: usize = 8;
 
 /// The number of harts that have started.
 pub(super) static RUNNING: AtomicUsize = AtomicUsize::new(0);

@@ -1,8 +1,9 @@
 //! Rounds of the main loops: when all harts have made one, nothing is left of what they did before.
 
 use super::call::{call_all, set_interruptible};
-use super::page::{LIMIT, MAX_HARTS, all, count, index, this};
-use super::urgency::executor;
+use super::page::{LIMIT, all, count, index, this};
+use crate::executor::executor;
+use crate::machine::MAX_HARTS;
 use core::sync::atomic::{AtomicUsize, Ordering, fence};
 
 /// Waits until everything is over that was being polled, cancelled or dropped on any hart at the
@@ -57,7 +58,7 @@ async fn wait_for_rounds() {
 /// Begins a round of the main loop.
 ///
 /// Returns whether this hart shall serve the executor in it.
-pub(super) fn begin_round() -> bool {
+pub(crate) fn begin_round() -> bool {
     let page = this();
     let rounds = page.rounds.load(Ordering::Relaxed) + 1;
     // Release: what was done in the round before is over for a hart that sees this one begin.

@@ -1,32 +1,41 @@
 //! The start of a hart.
 
 use super::page::{HARTS, Page, RUNNING};
-use super::urgency::EXECUTOR;
-use crate::boot::Machine;
-use crate::memory::kernel_space;
-use crate::{clock, println, trap, vdso};
 use core::arch::asm;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Enters the kernel's address space on this hart, with its page in `tp`, and sets up traps.
+/// What a hart needs to know to enter the kernel's address space and to take traps there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Addresses {
+    /// The value of `satp` for the kernel's address space.
+    pub satp: usize,
+    /// Where the hart's page is mapped in every address space.
+    pub page: usize,
+    /// Where traps from user mode enter the trampoline, and where it is left for user mode.
+    pub trap_entry: usize,
+    pub leave: usize,
+    /// What serves traps of the kernel itself.
+    pub kernel_trap: usize,
+}
+
+/// Enters the kernel's address space on this hart, with its page in `tp`.
+///
+/// [`started`] is next, once the hart can serve.
 ///
 /// # Safety
 /// Once per hart, in the order of their indices, after the kernel's address space has been built.
 /// `id` is this hart's.
-pub(crate) unsafe fn start(index: usize, id: usize) {
-    let (entry, leave) = trap::trampoline_entries();
-    let kernel_satp = kernel_space::satp();
-    let tp = kernel_space::hart_page(index);
+pub(crate) unsafe fn enter(index: usize, id: usize, addresses: Addresses) {
     let emergency = HARTS[index].emergency.get();
     let page = Page {
         scratch: [0; 3],
-        kernel_satp,
-        flush: usize::from(!has_identifiers(kernel_satp)),
+        kernel_satp: addresses.satp,
+        flush: usize::from(!has_identifiers(addresses.satp)),
         context: 0,
         stack: 0,
-        leave,
-        kernel_trap: trap::kernel_trap as *const () as usize,
+        leave: addresses.leave,
+        kernel_trap: addresses.kernel_trap,
         emergency_stack: emergency as usize + size_of_val(&HARTS[index].emergency),
         index,
         float_owner: Cell::new(0),
@@ -55,82 +64,18 @@ pub(crate) unsafe fn start(index: usize, id: usize) {
             "csrw scounteren, {counters}",
             "csrw sie, {interrupts}",
             "fence.i",
-            satp = in(reg) kernel_satp,
-            tp = in(reg) tp,
-            entry = in(reg) entry,
+            satp = in(reg) addresses.satp,
+            tp = in(reg) addresses.page,
+            entry = in(reg) addresses.trap_entry,
             counters = in(reg) 0b111,
             interrupts = in(reg) 1 << 1 | 1 << 5 | 1 << 9,
         );
     }
-    if index == 0 {
-        // SAFETY: the image is mapped now, and the scheduler has not been used yet.
-        unsafe { vdso::attach() };
-    }
-    trap::init();
-    EXECUTOR.call_once(clock::make_executor);
+}
+
+/// Counts the hart among those that run: other harts may call it from now on.
+pub(crate) fn started(index: usize) {
     RUNNING.store(index + 1, Ordering::Release);
-}
-
-/// What the hart that is being started by another one finds.
-///
-/// `start.s` knows its name and layout.
-#[repr(C)]
-struct Start {
-    satp: AtomicUsize,
-    stack: AtomicUsize,
-    index: AtomicUsize,
-}
-
-#[unsafe(no_mangle)]
-static START: Start = Start {
-    satp: AtomicUsize::new(0),
-    stack: AtomicUsize::new(0),
-    index: AtomicUsize::new(0),
-};
-
-unsafe extern "C" {
-    fn start_other();
-}
-
-/// Starts all other harts of the machine, one after the other.
-///
-/// If OpenSBI cannot start one, that hart and all behind it are left out.
-///
-/// A hart may come to the kernel's first instruction instead. OpenSBI 1.1, for one, says that a
-/// hart shall start and only then where. A hart that checks in between goes where the first hart
-/// went. So what it needs lies at a fixed place, and that entry leads there, too, from the second
-/// time on.
-pub(crate) fn start_others(machine: &Machine) {
-    for (index, &id) in machine.harts().iter().enumerate().skip(1) {
-        START.satp.store(kernel_space::satp(), Ordering::Relaxed);
-        START
-            .stack
-            .store(kernel_space::hart_stack(index), Ordering::Relaxed);
-        START.index.store(index, Ordering::Release);
-        let address = start_other as *const () as usize;
-        let started = sbi_rt::hart_start(id, address, 0);
-        if started.is_err() {
-            println!("corank: hart {id} cannot be started: {:?}", started.error);
-            return;
-        }
-        while RUNNING.load(Ordering::Acquire) == index {
-            // In a machine that counts instructions harts take turns, and one that spins keeps its
-            // turn.
-            clock::wait_for_interrupt();
-        }
-    }
-}
-
-/// Runs as the first function of a hart that another one has started.
-///
-/// It runs on the hart's own stack, in the kernel's address space.
-#[unsafe(no_mangle)]
-extern "C" fn boot_other(id: usize) {
-    let index = START.index.load(Ordering::Acquire);
-    // SAFETY: each hart comes here once, in order: the next one is started when this one is
-    // counted.
-    unsafe { start(index, id) };
-    clock::start();
 }
 
 /// Tests whether the hart tells address spaces apart in its translation buffers.

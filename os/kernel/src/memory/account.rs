@@ -10,7 +10,7 @@
 //! call's error.
 use super::OutOfMemory;
 use super::{bulk, heap};
-use crate::{fault, hart};
+use crate::{executor, fault};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use corank::{Priority, SharedHandle};
@@ -93,7 +93,7 @@ fn check() -> Result<(), OutOfMemory> {
 /// Gives back what the executor keeps of coroutines that are gone.
 #[cold]
 fn trim() {
-    hart::executor().trim();
+    executor::executor().trim();
 }
 
 /// Makes room for so many more items than there are, no less and no more.
@@ -138,7 +138,7 @@ where
     F: Future<Output: Send> + Send + 'static,
 {
     let charge = charge(account, of_coroutine::<F>() + more)?;
-    hart::executor()
+    executor::executor()
         .spawn_with(priority, || make(charge))
         .map_err(|_| OutOfMemory)
 }

@@ -148,7 +148,7 @@ impl AddressSpace {
     /// To be called after a translation was taken away, and before its frame is used for anything
     /// else. Harts that run the program now forget it at once, the others before they run it again.
     /// A new translation needs nothing, because a hart that remembers that there was none traps
-    /// once and then forgets (see [`crate::thread`]).
+    /// once and then forgets.
     fn changed(&self) {
         self.stale.store(u64::MAX, Ordering::Release);
         hart::forget_elsewhere(self.satp);

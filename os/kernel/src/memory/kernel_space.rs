@@ -6,7 +6,8 @@ use super::frame::Frame;
 use super::page_table::{Flags, PageTable};
 use super::stack;
 use super::{OutOfMemory, PAGE_SIZE, page_down, page_up};
-use crate::{boot::Machine, hart, vdso};
+use crate::hart;
+use crate::machine::{MAX_HARTS, Machine};
 use spin::Once;
 
 /// Where the trampoline is mapped in every address space: the last page.
@@ -26,7 +27,7 @@ const STACK: usize = 64 << 10;
 ///
 /// The first hart's stack is part of the kernel's image.
 pub(crate) const fn hart_stack(index: usize) -> usize {
-    hart_page(hart::MAX_HARTS) - (index - 1) * (STACK + PAGE_SIZE)
+    hart_page(MAX_HARTS) - (index - 1) * (STACK + PAGE_SIZE)
 }
 
 static TABLE: Once<PageTable> = Once::new();
@@ -49,13 +50,16 @@ pub(crate) fn trampoline_address() -> usize {
     &raw const trampoline as usize
 }
 
-/// Builds the kernel's page table, with the scheduler's image in it.
+/// Builds the kernel's page table, to which `map_more` adds what it wants.
 ///
-/// It is not used before [`satp`] is written.
+/// The table is not used before [`satp`] is written.
 ///
 /// # Errors
 /// When no frame is left for it.
-pub(crate) fn init(machine: &Machine) -> Result<(), OutOfMemory> {
+pub(crate) fn init(
+    machine: &Machine,
+    map_more: impl FnOnce(&mut PageTable),
+) -> Result<(), OutOfMemory> {
     let mut table = PageTable::new()?;
     let (text, data) = (
         Flags::READ | Flags::EXECUTE | Flags::GLOBAL,
@@ -71,7 +75,7 @@ pub(crate) fn init(machine: &Machine) -> Result<(), OutOfMemory> {
         table.map_identity(page_down(device.start)..page_up(device.end), data)?;
     }
     table.map(TRAMPOLINE, trampoline_address(), text)?;
-    for index in 0..hart::MAX_HARTS {
+    for index in 0..MAX_HARTS {
         table.map(hart_page(index), hart::page_address(index), data)?;
     }
     for index in 1..machine.harts().len() {
@@ -81,7 +85,7 @@ pub(crate) fn init(machine: &Machine) -> Result<(), OutOfMemory> {
         }
     }
     stack::init(&mut table)?;
-    vdso::init(&mut table);
+    map_more(&mut table);
     TABLE.call_once(|| table);
     Ok(())
 }

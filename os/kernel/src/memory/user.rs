@@ -1,7 +1,11 @@
 //! Pointers that come from user mode.
+use super::OutOfMemory;
+use super::account::{self, Account, Charge};
 use super::address_space::AddressSpace;
 use super::bulk;
 use super::{PAGE_SIZE, page_down};
+use crate::lock::Mutex;
+use alloc::sync::Arc;
 use corank_abi::call::FAILED;
 use core::fmt;
 
@@ -60,6 +64,42 @@ impl fmt::Display for BadAddress {
             f.write_str(", for which there is no memory")?;
         }
         Ok(())
+    }
+}
+
+/// What a process has of the machine's memory: its address space, and the account for what the
+/// kernel keeps for it.
+#[derive(Debug)]
+pub(crate) struct UserMemory {
+    /// What the process and its descendants cost the kernel's heap.
+    pub account: Arc<Account>,
+    /// `None` before the process has begun and when it has ended.
+    space: Mutex<Option<AddressSpace>>,
+}
+
+impl UserMemory {
+    /// Makes the memory of a process that has no address space yet.
+    pub(crate) const fn new(account: Arc<Account>) -> UserMemory {
+        let space = Mutex::new(None);
+        UserMemory { account, space }
+    }
+
+    /// Reserves so many bytes of the kernel's heap for something that the process asks for.
+    ///
+    /// # Errors
+    /// When there is no memory for it, or the process has reached a limit.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<Charge, OutOfMemory> {
+        account::charge(&self.account, bytes)
+    }
+
+    /// Calls `use_it` with the address space, or returns `gone` if there is none.
+    pub(crate) fn with_space<T>(&self, use_it: impl FnOnce(&mut AddressSpace) -> T, gone: T) -> T {
+        self.space.lock().as_mut().map_or(gone, use_it)
+    }
+
+    /// Replaces the address space, and returns the one before.
+    pub(crate) fn replace(&self, space: Option<AddressSpace>) -> Option<AddressSpace> {
+        core::mem::replace(&mut *self.space.lock(), space)
     }
 }
 

@@ -55,10 +55,9 @@ pub(crate) use end::shut_down;
 pub(crate) use service::{init, status};
 pub(crate) use work::{has_something_to_send, interrupt};
 
-use crate::file::Transferred;
-use crate::fs::Failure;
-use crate::memory::user::UserBuffer;
-use crate::process::Process;
+use crate::failure::Failure;
+use crate::failure::Transferred;
+use crate::memory::user::{UserBuffer, UserMemory};
 use crate::wait::WaitMode;
 use alloc::sync::Arc;
 use corank_abi::error::{INVALID, NOT_CONNECTED};
@@ -90,14 +89,14 @@ impl Socket {
     /// As [`crate::file::File::read`].
     pub(crate) async fn read(
         &self,
-        process: &Process,
+        memory: &UserMemory,
         mode: WaitMode,
         buffer: &mut UserBuffer,
     ) -> Transferred {
         match self {
             Socket::Listener(_) => Ok(Err(Failure(NOT_CONNECTED))),
-            Socket::Connection(connection) => connection.read(process, mode, buffer).await,
-            Socket::Datagrams(datagrams) => datagrams.read(process, mode, buffer).await,
+            Socket::Connection(connection) => connection.read(memory, mode, buffer).await,
+            Socket::Datagrams(datagrams) => datagrams.read(memory, mode, buffer).await,
         }
     }
 
@@ -109,40 +108,40 @@ impl Socket {
     /// As [`crate::file::File::write`].
     pub(crate) async fn write(
         &self,
-        process: &Process,
+        memory: &UserMemory,
         mode: WaitMode,
         buffer: &mut UserBuffer,
     ) -> Transferred {
         match self {
             Socket::Listener(_) => Ok(Err(Failure(NOT_CONNECTED))),
-            Socket::Connection(connection) => connection.write(process, mode, buffer).await,
-            Socket::Datagrams(datagrams) => datagrams.write(process, mode, buffer).await,
+            Socket::Connection(connection) => connection.write(memory, mode, buffer).await,
+            Socket::Datagrams(datagrams) => datagrams.write(memory, mode, buffer).await,
         }
     }
 
     /// Does what [`Socket::read`] does if that need not wait.
     pub(crate) fn read_at_once(
         &self,
-        process: &Process,
+        memory: &UserMemory,
         mut buffer: UserBuffer,
     ) -> Option<Transferred> {
         match self {
             Socket::Listener(_) => Some(Ok(Err(Failure(NOT_CONNECTED)))),
-            Socket::Connection(connection) => connection.read_now(process, &mut buffer),
-            Socket::Datagrams(datagrams) => datagrams.read_now(process, &mut buffer),
+            Socket::Connection(connection) => connection.read_now(memory, &mut buffer),
+            Socket::Datagrams(datagrams) => datagrams.read_now(memory, &mut buffer),
         }
     }
 
     /// Does what [`Socket::write`] does if that need not wait.
     pub(crate) fn write_at_once(
         &self,
-        process: &Process,
+        memory: &UserMemory,
         buffer: UserBuffer,
     ) -> Option<Transferred> {
         match self {
             Socket::Listener(_) => Some(Ok(Err(Failure(NOT_CONNECTED)))),
-            Socket::Connection(connection) => connection.write_now(process, buffer),
-            Socket::Datagrams(datagrams) => datagrams.write_now(process, buffer),
+            Socket::Connection(connection) => connection.write_now(memory, buffer),
+            Socket::Datagrams(datagrams) => datagrams.write_now(memory, buffer),
         }
     }
 

@@ -11,10 +11,10 @@ use super::work::WORK;
 use super::{tcp, udp};
 use crate::clock::{self, Sleep, sleep_until};
 use crate::device::net as card;
+use crate::executor::{executor, has_more_urgent_work};
 use crate::fault;
-use crate::hart;
 use crate::pace::checkpoint;
-use crate::ring::Unparked;
+use crate::parked::Unparked;
 use crate::stretch::{self, Work};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -67,7 +67,7 @@ pub(super) enum Cause {
 /// When there is no memory for it.
 pub(crate) fn init() {
     let stack = Stack::new();
-    let service = hart::executor()
+    let service = executor()
         .spawn(Priority::MOST_URGENT, serve(stack))
         .expect("there is memory for the network");
     WORK.lock().service = Some(service.remote());
@@ -261,7 +261,7 @@ impl Stack {
             }
             self.settle_served();
             stretch::check();
-            if !had_frame && !had_socket || hart::has_more_urgent_work() {
+            if !had_frame && !had_socket || has_more_urgent_work() {
                 break;
             }
         }

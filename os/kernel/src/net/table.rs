@@ -1,7 +1,7 @@
 //! All sockets, by what distinguishes their frames.
 use super::listener::Listener;
 use super::socket::Endpoint;
-use crate::fs::Failure;
+use crate::failure::Failure;
 use crate::lock::Mutex;
 use crate::pace::checkpoint;
 use alloc::collections::BTreeMap;

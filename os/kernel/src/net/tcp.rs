@@ -4,13 +4,13 @@ use super::service::{self, Cause};
 use super::socket::{self, BUFFER, Endpoint, Kind, State, Way, within};
 use super::table::{Key, TABLE, find_port};
 use crate::clock;
-use crate::file::Transferred;
-use crate::fs::Failure;
+use crate::executor::current_level;
+use crate::failure::Failure;
+use crate::failure::Transferred;
 use crate::memory::OutOfMemory;
 use crate::memory::account::{self, Account, Charge};
-use crate::memory::user::{BadAddress, UserBuffer};
-use crate::process::{Process, current_level};
-use crate::ring::{Parked, Slot, Unparked};
+use crate::memory::user::{BadAddress, UserBuffer, UserMemory};
+use crate::parked::{Parked, Slot, Unparked};
 use crate::wait::{WaitMode, until};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -329,8 +329,8 @@ fn unpark(socket: &Arc<Endpoint>, state: &mut State, served: &mut Vec<Unparked>)
     let Some(mut parked) = state.parked.take() else {
         return;
     };
-    let process = parked.process.clone();
-    match try_read(socket, state, &process, &mut parked.buffer) {
+    let reader = parked.reader.clone();
+    match try_read(socket, state, reader.memory(), &mut parked.call.buffer) {
         Some(read) => served.push(parked.done(read)),
         None => state.parked.put(parked),
     }
@@ -342,7 +342,7 @@ fn unpark(socket: &Arc<Endpoint>, state: &mut State, served: &mut Vec<Unparked>)
 fn try_read(
     socket: &Arc<Endpoint>,
     state: &mut State,
-    process: &Process,
+    memory: &UserMemory,
     buffer: &mut UserBuffer,
 ) -> Option<Transferred> {
     if buffer.length == 0 {
@@ -365,7 +365,7 @@ fn try_read(
         let moved = tcp.recv(|bytes| {
             let count = bytes.len().min(buffer.length);
             let bytes = &bytes[..count];
-            match process.with_memory(|space| space.write(buffer.address, bytes), Ok(())) {
+            match memory.with_space(|space| space.write(buffer.address, bytes), Ok(())) {
                 Ok(()) => (count, Ok(count)),
                 Err(bad) => (0, Err(bad)),
             }
@@ -392,13 +392,13 @@ impl Connection {
     /// Dropped early, it has read nothing.
     pub(crate) async fn read(
         &self,
-        process: &Process,
+        memory: &UserMemory,
         mode: WaitMode,
         buffer: &mut UserBuffer,
     ) -> Transferred {
         self.0
             .read_with(mode, |state| {
-                let read = try_read(&self.0, state, process, buffer);
+                let read = try_read(&self.0, state, memory, buffer);
                 if read.is_none() {
                     state.awaited = state.awaited.min(buffer.length);
                 }
@@ -410,10 +410,10 @@ impl Connection {
     /// Reads as [`Socket::read_at_once`](super::Socket::read_at_once).
     pub(crate) fn read_now(
         &self,
-        process: &Process,
+        memory: &UserMemory,
         buffer: &mut UserBuffer,
     ) -> Option<Transferred> {
-        try_read(&self.0, &mut self.0.state.lock(), process, buffer)
+        try_read(&self.0, &mut self.0.state.lock(), memory, buffer)
     }
 
     /// Parks a read.
@@ -421,7 +421,7 @@ impl Connection {
     /// It comes back if it need not wait, may not wait for ever, or if others wait already.
     pub(crate) fn park(&self, parked: Parked) -> Option<Parked> {
         let mut state = self.0.state.lock();
-        let wanted = parked.buffer.length;
+        let wanted = parked.call.buffer.length;
         let waits = wanted > 0 && !is_readable(&mut state, wanted) && state.wait_limit == 0;
         if !waits || state.parked.parked().is_some() || !self.0.readers.is_empty() {
             return Some(parked);
@@ -448,7 +448,7 @@ impl Connection {
     /// Dropped early, it leaves the buffer as far advanced as bytes have been taken.
     pub(super) async fn write(
         &self,
-        process: &Process,
+        memory: &UserMemory,
         mode: WaitMode,
         buffer: &mut UserBuffer,
     ) -> Transferred {
@@ -460,7 +460,7 @@ impl Connection {
             if let Err(failure) = can_write(&mut state) {
                 return Poll::Ready(Ok(Err(failure)));
             }
-            self.put(&mut state, process, buffer)?;
+            self.put(&mut state, memory, buffer)?;
             if buffer.length > 0 {
                 turn.wait(&state);
                 return Poll::Pending;
@@ -479,7 +479,7 @@ impl Connection {
     /// Writes as [`Socket::write_at_once`](super::Socket::write_at_once).
     pub(super) fn write_now(
         &self,
-        process: &Process,
+        memory: &UserMemory,
         mut buffer: UserBuffer,
     ) -> Option<Transferred> {
         let mut state = self.0.state.lock();
@@ -491,7 +491,7 @@ impl Connection {
         if tcp.send_capacity() - tcp.send_queue() < wanted {
             return None;
         }
-        let put = self.put(&mut state, process, &mut buffer);
+        let put = self.put(&mut state, memory, &mut buffer);
         Some(put.map(|()| Ok(wanted)))
     }
 
@@ -501,7 +501,7 @@ impl Connection {
     fn put(
         &self,
         state: &mut State,
-        process: &Process,
+        memory: &UserMemory,
         buffer: &mut UserBuffer,
     ) -> Result<(), BadAddress> {
         let before = buffer.length;
@@ -511,7 +511,7 @@ impl Connection {
             let moved = state.tcp().send(|room| {
                 let count = room.len().min(buffer.length);
                 let room = &mut room[..count];
-                match process.with_memory(|space| space.read(buffer.address, room), Ok(())) {
+                match memory.with_space(|space| space.read(buffer.address, room), Ok(())) {
                     Ok(()) => (count, Ok(count)),
                     Err(bad) => (0, Err(bad)),
                 }

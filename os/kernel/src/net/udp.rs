@@ -3,12 +3,12 @@ use super::service;
 use super::socket::{self, BUFFER, Endpoint, Kind, State, Way, within};
 use super::table::TABLE;
 use super::tcp;
-use crate::file::Transferred;
-use crate::fs::Failure;
+use crate::executor::current_level;
+use crate::failure::Failure;
+use crate::failure::Transferred;
 use crate::memory::OutOfMemory;
 use crate::memory::account::{self, Account};
-use crate::memory::user::{BadAddress, UserBuffer};
-use crate::process::{Process, current_level};
+use crate::memory::user::{BadAddress, UserBuffer, UserMemory};
 use crate::wait::{WaitMode, until};
 use alloc::sync::Arc;
 use corank_abi::error::{INVALID, NO_SOCKETS, TIMED_OUT, UNREACHABLE};
@@ -90,28 +90,28 @@ impl Datagrams {
     /// What does not fit into the buffer is lost.
     pub(super) async fn read(
         &self,
-        process: &Process,
+        memory: &UserMemory,
         mode: WaitMode,
         buffer: &mut UserBuffer,
     ) -> Transferred {
         self.socket
-            .read_with(mode, |state| self.try_read(state, process, buffer))
+            .read_with(mode, |state| self.try_read(state, memory, buffer))
             .await
     }
 
     /// Reads as [`Socket::read_at_once`](super::Socket::read_at_once).
     pub(super) fn read_now(
         &self,
-        process: &Process,
+        memory: &UserMemory,
         buffer: &mut UserBuffer,
     ) -> Option<Transferred> {
-        self.try_read(&mut self.socket.state.lock(), process, buffer)
+        self.try_read(&mut self.socket.state.lock(), memory, buffer)
     }
 
     fn try_read(
         &self,
         state: &mut State,
-        process: &Process,
+        memory: &UserMemory,
         buffer: &mut UserBuffer,
     ) -> Option<Transferred> {
         let remote = self.remote();
@@ -122,7 +122,7 @@ impl Datagrams {
             }
             let count = data.len().min(buffer.length);
             let data = &data[..count];
-            let written = process.with_memory(|space| space.write(buffer.address, data), Ok(()));
+            let written = memory.with_space(|space| space.write(buffer.address, data), Ok(()));
             return Some(written.map(|()| {
                 buffer.advance(count);
                 Ok(count)
@@ -133,7 +133,7 @@ impl Datagrams {
     /// Writes one datagram, as [`Socket::write`](super::Socket::write).
     pub(super) async fn write(
         &self,
-        process: &Process,
+        memory: &UserMemory,
         mode: WaitMode,
         buffer: &mut UserBuffer,
     ) -> Transferred {
@@ -142,7 +142,7 @@ impl Datagrams {
         let wanted = *buffer;
         let write = until(&self.socket.writers, mode, |turn| {
             let mut state = self.socket.state.lock();
-            match self.try_write(&mut state, process, wanted) {
+            match self.try_write(&mut state, memory, wanted) {
                 Some(written) => Poll::Ready(written),
                 None => {
                     turn.wait(&state);
@@ -160,14 +160,14 @@ impl Datagrams {
     }
 
     /// Writes as [`Socket::write_at_once`](super::Socket::write_at_once).
-    pub(super) fn write_now(&self, process: &Process, buffer: UserBuffer) -> Option<Transferred> {
-        self.try_write(&mut self.socket.state.lock(), process, buffer)
+    pub(super) fn write_now(&self, memory: &UserMemory, buffer: UserBuffer) -> Option<Transferred> {
+        self.try_write(&mut self.socket.state.lock(), memory, buffer)
     }
 
     fn try_write(
         &self,
         state: &mut State,
-        process: &Process,
+        memory: &UserMemory,
         buffer: UserBuffer,
     ) -> Option<Transferred> {
         if buffer.length > LARGEST {
@@ -176,7 +176,7 @@ impl Datagrams {
         let mut data = [0; LARGEST];
         let data = &mut data[..buffer.length];
         let read: Result<(), BadAddress> =
-            process.with_memory(|space| space.read(buffer.address, data), Ok(()));
+            memory.with_space(|space| space.read(buffer.address, data), Ok(()));
         if let Err(bad) = read {
             return Some(Err(bad));
         }

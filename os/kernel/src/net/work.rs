@@ -2,9 +2,9 @@
 //! listeners that are gone.
 use super::socket::Endpoint;
 use super::tcp::Connection;
+use crate::executor::priority;
 use crate::lock::Mutex;
 use crate::memory::account::Charge;
-use crate::process::priority;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use corank::{Priority, Remote};

@@ -8,8 +8,8 @@
 //! The mover works at the more urgent of the levels that a process had and has. So it holds up
 //! nothing that is more urgent than that process. The visitor works at level 0, as a tick
 //! interrupts all levels, and yields to others of level 0 behind each piece.
-use super::{Process, State, priority, table};
-use crate::hart;
+use super::{Process, State, table};
+use crate::executor::{executor, priority};
 use crate::lock::Mutex;
 use crate::pace::{self, checkpoint};
 use crate::stretch::{self, Work};
@@ -64,7 +64,7 @@ static VISITOR: Mutex<Visitor> = Mutex::new(Visitor {
 /// # Panics
 /// When there is no memory for them: they are made at boot.
 pub(super) fn start() {
-    let executor = hart::executor();
+    let executor = executor();
     let mover = executor.spawn(Priority::MOST_URGENT, stretch::during(NAME, move_others()));
     MOVER.lock().coroutine = Some(mover.expect("there is memory at boot").remote());
     let visitor = executor.spawn(Priority::MOST_URGENT, stretch::during(NAME, visit_others()));
@@ -91,7 +91,7 @@ impl State {
             if let super::Slot::Live(coroutine) = slot
                 && self.worker_of(tid) == 0
             {
-                hart::executor().reprioritize(*coroutine, priority(level));
+                executor().reprioritize(*coroutine, priority(level));
             }
         }
     }

@@ -1,17 +1,9 @@
 //! Which level the threads of a process run at: relaxed global priority (AsyncOS, section 2.3.2.2).
 use super::{Process, Slot, Worker};
-use crate::hart;
-use corank::Priority;
+use crate::executor::{executor, priority};
 use corank_abi::page::DEFAULT_LEVEL;
 use corank_abi::rights::MACHINE;
 use core::sync::atomic::Ordering;
-
-/// Returns the priority of a level.
-///
-/// A level that does not exist counts as the least urgent.
-pub(crate) fn priority(level: u8) -> Priority {
-    Priority::new(level).unwrap_or(Priority::LEAST_URGENT)
-}
 
 /// How harts that run a process respond to what is more urgent elsewhere (AsyncOS, section
 /// 2.3.2.2).
@@ -83,7 +75,7 @@ impl Worker {
         }
         let own = state.workers[self.number];
         if let Some(Slot::Live(coroutine)) = own.and_then(|tid| state.threads.get(tid)) {
-            hart::executor().reprioritize(*coroutine, priority(self.level()));
+            executor().reprioritize(*coroutine, priority(self.level()));
         }
         if self.number == 0 {
             state.move_threads(process.pid, before, self.level());
@@ -152,12 +144,4 @@ impl Process {
             worker.follow_level(self);
         }
     }
-}
-
-/// Returns the live level of the coroutine of the kernel that calls this.
-pub(crate) fn current_level() -> u8 {
-    corank::current()
-        .and_then(|coroutine| hart::executor().priority(coroutine))
-        .unwrap_or_default()
-        .level()
 }

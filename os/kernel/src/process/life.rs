@@ -1,27 +1,30 @@
 //! How processes and threads begin and end.
-use super::level::{Global, priority};
+use super::level::Global;
 use super::memory::release;
 use super::table::SpaceId;
-use super::{Group, Kind, Numbered, Process, Slot, State, Worker, follow, table};
+use super::{Kind, Numbered, Process, Slot, State, Worker, follow, interrupted, table};
 use crate::elf_loader::{self, LoadError};
+use crate::executor::{executor, priority, system_page};
 use crate::fault::{self, OwnFaults};
 use crate::file::File;
+use crate::group::Group;
 use crate::lock::Mutex;
 use crate::memory::account::{self, Account, Charge};
 use crate::memory::address_space::{AddressSpace, USER_DATA};
 use crate::memory::page_table::Flags;
 use crate::memory::segments::Segments;
 use crate::memory::slots::Slots;
+use crate::memory::user::UserMemory;
 use crate::memory::{OutOfMemory, PAGE_SIZE};
 use crate::pace::{self, Pace, checkpoint};
-use crate::thread::{self, MAIN, Thread};
 use crate::trap::Context;
 use crate::wait::{WaitMode, WaitQueue, until};
-use crate::{clock, hart, power, println, programs, vdso};
+use crate::{clock, power, println, programs, vdso};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use corank::{CoroutineId, Priority};
 use corank_abi::file::PATH_SIZE;
 use corank_abi::page::{SYSTEM_PAGE, WORKERS};
 use corank_abi::{auxiliary, exit_code, rights};
@@ -39,23 +42,35 @@ const PLACES_AT_ONCE: usize = 1024;
 /// were not waited for.
 const MAX_THREADS: usize = 1 << 15;
 
-/// What a thread may cost beside its coroutine: floating-point registers, and calls that are under
-/// way.
-const THREAD: usize = 512;
-
 /// What a process costs beside its tables: itself, its name and directory, each as long as a path
 /// can be, and its places in the tables of others.
 const PROCESS: usize =
     account::of::<Process>() + account::of::<Account>() + 2 * (PATH_SIZE + 1) + 512;
 
+/// The number of a process's main thread.
+pub(crate) const MAIN: usize = 0;
+
+/// The longest that the slow end of a process holds up a hart, in milliseconds.
+const LONGEST_DELAY: u64 = 2000;
+
 /// The process whose end is the machine's end.
 static FIRST: Once<Arc<Process>> = Once::new();
 
+/// Ends the system, with the first process's exit code.
+static AT_END: Once<fn(i32)> = Once::new();
+
 /// Starts the first process with the program that the boot arguments name.
 ///
-/// Switches the machine off if that is not possible.
-pub(crate) fn start_first(arguments: &[String]) {
+/// `start_thread` starts its main thread. Calls `at_end` with its exit code when it has ended.
+/// Switches the machine off if it cannot be started.
+pub(crate) fn start_first(
+    arguments: &[String],
+    start_thread: impl FnOnce(&Arc<Process>, Context) -> Result<(), OutOfMemory>,
+    at_end: fn(i32),
+) {
+    AT_END.call_once(|| at_end);
     follow::start();
+    interrupted::start();
     let Some(name) = arguments.first() else {
         println!(
             "corank: no program is named in the boot arguments; there are: {}",
@@ -68,7 +83,7 @@ pub(crate) fn start_first(arguments: &[String]) {
         power::off(127)
     };
     let arguments: Vec<&[u8]> = arguments.iter().map(String::as_bytes).collect();
-    match start(name, file, &arguments) {
+    match start(name, file, &arguments, start_thread) {
         Ok(process) => FIRST.call_once(|| process),
         Err(error) => {
             println!("corank: cannot start {name}: {error}");
@@ -81,16 +96,21 @@ fn names() -> String {
     programs::names().fold(String::new(), |all, name| all + " " + name)
 }
 
-fn start(name: &str, file: &[u8], arguments: &[&[u8]]) -> Result<Arc<Process>, LoadError> {
+fn start(
+    name: &str,
+    file: &[u8],
+    arguments: &[&[u8]],
+    start_thread: impl FnOnce(&Arc<Process>, Context) -> Result<(), OutOfMemory>,
+) -> Result<Arc<Process>, LoadError> {
     let process = Process::new(String::from(name), Weak::new(), account::root().child())?;
     process.rights.store(rights::ALL, Ordering::Relaxed);
     for file in [File::ConsoleInput, File::ConsoleOutput, File::ConsoleOutput] {
         process.open(file).ok_or(OutOfMemory)?;
     }
     let (space, context) = pace::at_boot(process.load(file, arguments))?;
-    *process.memory.lock() = Some(space);
+    process.memory.replace(Some(space));
     table::insert_unless(&process, || false);
-    process.start_thread(|_| Ok(context))?;
+    start_thread(&process, context)?;
     Ok(process)
 }
 
@@ -123,11 +143,10 @@ impl Process {
         let pid = table::new_pid();
         Ok(Arc::new(Process {
             pid,
-            account,
             space_id: SpaceId::new().ok_or(OutOfMemory)?,
             name: Mutex::new(name),
             directory: Mutex::new(String::from("/")),
-            memory: Mutex::new(None),
+            memory: UserMemory::new(account),
             first,
             others: [const { Once::new() }; WORKERS - 1],
             granted: AtomicU64::new(u64::MAX),
@@ -226,7 +245,7 @@ impl Process {
         for worker in self.workers() {
             let ring = worker.ring();
             if let Some(ring) = ring {
-                ring.cancel_all(self).await;
+                ring.cancel_all(&self.memory).await;
                 *worker.ring.lock() = None;
                 // The calls under way mean the old program's memory, and another hart may be
                 // serving one right now.
@@ -236,7 +255,7 @@ impl Process {
             }
         }
         self.end_all_workers();
-        let old = self.memory.lock().replace(space);
+        let old = self.memory.replace(Some(space));
         if let Some(old) = old {
             release(old).await;
         }
@@ -252,7 +271,7 @@ impl Process {
         space.map_borrowed(page, frame, USER_DATA)?;
         space.map_borrowed(
             SYSTEM_PAGE,
-            clock::system_page_address(),
+            core::ptr::from_ref(system_page()).addr(),
             Flags::READ | Flags::USER,
         )?;
         vdso::map_shared(space)
@@ -265,19 +284,22 @@ impl Process {
         state.live == 1 && matches!(main, Some(Slot::Live(_) | Slot::Starting))
     }
 
-    /// Makes a child with a copy of the memory, the same files, and one thread that goes on from
-    /// `context`.
+    /// Makes a child with a copy of the memory, the same files, and the thread that `start` starts.
     ///
     /// # Errors
-    /// When there is no memory for it.
+    /// When there is no memory for it, and those of `start`.
     pub(crate) async fn fork(
         self: &Arc<Process>,
-        context: Context,
+        start: impl FnOnce(&Arc<Process>) -> Result<(), OutOfMemory>,
     ) -> Result<Arc<Process>, OutOfMemory> {
-        let child = Process::new(self.name(), Arc::downgrade(self), self.account.child())?;
+        let child = Process::new(
+            self.name(),
+            Arc::downgrade(self),
+            self.memory.account.child(),
+        )?;
         let begun = match self.copy_to(&child).await {
             // The stack was copied with the memory.
-            Ok(()) => child.start_thread(|_| Ok(context)).map(|_| ()),
+            Ok(()) => start(&child),
             Err(error) => Err(error),
         };
         if let Err(error) = begun {
@@ -292,7 +314,7 @@ impl Process {
     /// Gives a new process what a child has of its parent.
     async fn copy_to(self: &Arc<Process>, child: &Arc<Process>) -> Result<(), OutOfMemory> {
         let space = self.copy_memory(child.space_id.number()).await?;
-        *child.memory.lock() = Some(space);
+        child.memory.replace(Some(space));
         child.with_memory(|space| child.map_pages(space), Err(OutOfMemory))?;
         // Wakers in the copied memory name workers that have ended, so their pages are there, too.
         for other in self.workers().skip(1) {
@@ -336,10 +358,10 @@ impl Process {
                 let (ours, mut theirs) = (self.state.lock(), child.state.lock());
                 for descriptor in from..ours.files.len().min(from + FILES_AT_ONCE) {
                     // First of all: a file must not be dropped under the lock.
-                    theirs.files.reserve(&child.account)?;
+                    theirs.files.reserve(&child.memory.account)?;
                     let file = ours.files.get(descriptor).cloned().flatten();
                     let is_open = file.is_some();
-                    let _ = theirs.files.push(&child.account, file);
+                    let _ = theirs.files.push(&child.memory.account, file);
                     if is_open {
                         theirs.note_taken(descriptor);
                     }
@@ -350,59 +372,43 @@ impl Process {
         Ok(())
     }
 
-    /// Starts a thread with a stack of its own at `entry`, with `argument` in its first register.
+    /// Takes a number for a thread that is about to be made.
     ///
-    /// Returns its number.
+    /// Returns it, and the number of the worker whose level the thread has. From here on the thread
+    /// takes care of its place, whether it runs or is dropped.
     ///
     /// # Errors
-    /// When there is no memory for it.
-    pub(crate) fn add_thread(
-        self: &Arc<Process>,
-        entry: usize,
-        argument: usize,
-    ) -> Result<usize, OutOfMemory> {
-        self.start_thread(|tid| {
-            let top = self.with_memory(|space| space.map_stack(tid), Err(OutOfMemory))?;
-            let mut context = Context::new(entry, top);
-            context.x[10] = argument;
-            Ok(context)
-        })
+    /// When there is no memory for it, there are too many, or the process ends.
+    pub(crate) fn reserve_thread(&self) -> Result<(usize, usize), OutOfMemory> {
+        let mut state = self.state.lock();
+        if state.ending.is_some() || state.threads.len() >= MAX_THREADS {
+            return Err(OutOfMemory);
+        }
+        let tid = state.threads.insert(&self.memory.account, Slot::Starting)?;
+        state.live += 1;
+        Ok((tid, state.worker_of(tid)))
     }
 
-    fn start_thread(
-        self: &Arc<Process>,
-        context: impl FnOnce(usize) -> Result<Context, OutOfMemory>,
-    ) -> Result<usize, OutOfMemory> {
-        let tid = {
-            let mut state = self.state.lock();
-            if state.ending.is_some() || state.threads.len() >= MAX_THREADS {
-                return Err(OutOfMemory);
-            }
-            let tid = state.threads.insert(&self.account, Slot::Starting)?;
-            state.live += 1;
-            tid
-        };
-        // From here on the thread takes care of its place, whether it runs or is dropped.
-        let worker = self.state.lock().worker_of(tid);
-        let mut unstarted = Some(Thread::new(self.clone(), tid, worker));
-        let context = context(tid)?;
+    /// Makes the coroutine of the thread `tid`, which `spawn` does at the priority of this worker.
+    ///
+    /// # Errors
+    /// Those of `spawn`, and when the process ends.
+    pub(crate) fn make_thread(
+        &self,
+        tid: usize,
+        worker: usize,
+        spawn: impl FnOnce(Priority) -> Result<CoroutineId, OutOfMemory>,
+    ) -> Result<(), OutOfMemory> {
         let mut state = self.state.lock();
         if state.ending.is_some() {
             // The code that ended the process did not have this thread's coroutine yet.
             return Err(OutOfMemory);
         }
         // Under the lock: what wakes the thread, moves it to another level or ends it finds its
-        // coroutine, even if it has run on another hart already. If there is no place for the
-        // coroutine, the thread stays here, and goes when nothing is held.
-        let level = self.worker(worker).level();
-        let thread = |charge| {
-            let mut thread = unstarted.take().expect("it is called once");
-            thread.charge = charge;
-            thread::run(thread, context, None)
-        };
-        let started = account::spawn(&self.account, priority(level), THREAD, thread)?;
-        state.threads[tid] = Slot::Live(started.id());
-        Ok(tid)
+        // coroutine, even if it has run on another hart already.
+        let coroutine = spawn(priority(self.worker(worker).level()))?;
+        state.threads[tid] = Slot::Live(coroutine);
+        Ok(())
     }
 
     /// Ends the process, unless it is ending already.
@@ -423,7 +429,9 @@ impl Process {
     #[cold]
     pub(super) fn end_by_fault(&self) {
         if self.begin_end(exit_code::KILLED) {
-            self.faults.delay_end(|| self.state.lock().ended);
+            let limit = clock::milliseconds() + LONGEST_DELAY;
+            let is_over = || self.state.lock().ended || clock::milliseconds() >= limit;
+            self.faults.delay_end(is_over);
             self.announce_end();
         }
     }
@@ -495,7 +503,7 @@ impl Process {
         self.close_files().await;
         let rings = self.workers().map(|worker| worker.ring.lock().take());
         let rings: heapless::Vec<_, WORKERS> = rings.flatten().collect();
-        let memory = self.memory.lock().take();
+        let memory = self.memory.replace(None);
         if let Some(memory) = memory {
             release(memory).await;
         }
@@ -504,7 +512,10 @@ impl Process {
         let first = FIRST.get();
         if first.is_some_and(|first| first.pid == self.pid) {
             table::remove(self, || ());
-            power::shut_down(self.state.lock().ending.unwrap_or(0));
+            let code = self.state.lock().ending.unwrap_or(0);
+            if let Some(at_end) = AT_END.get() {
+                at_end(code);
+            }
         } else if let Some(first) = first {
             self.leave_children_to(first).await;
         }
@@ -531,7 +542,7 @@ impl Process {
     async fn cancel_everything(&self) {
         self.interrupt_harts();
         for ring in self.workers().filter_map(Worker::ring) {
-            ring.cancel_all(self).await;
+            ring.cancel_all(&self.memory).await;
         }
         let mut next = MAIN + 1;
         loop {
@@ -553,7 +564,7 @@ impl Process {
             // Dropped coroutines come back with `thread_gone`: no lock is held here. One that
             // another hart polls ends with its poll.
             for coroutine in coroutines {
-                hart::executor().cancel(coroutine);
+                executor().cancel(coroutine);
             }
             checkpoint().await;
         }

@@ -7,6 +7,7 @@
 //! coroutine is gone, on whichever hart, memory and files go back and the parent gets the exit
 //! code.
 mod follow;
+mod interrupted;
 mod level;
 mod life;
 mod memory;
@@ -14,27 +15,30 @@ mod records;
 mod rights;
 mod table;
 mod timers;
+mod upcalls;
 mod worker;
 
 pub(crate) use follow::follow_levels;
-pub(crate) use level::{Global, current_level, priority};
-pub(crate) use life::start_first;
+pub(crate) use level::Global;
+pub(crate) use life::{MAIN, start_first};
 pub(crate) use records::records;
-pub(crate) use rights::Group;
 pub(crate) use table::{count, find};
+pub(crate) use upcalls::{DEFERRED, QUIET, RAISED, Taker, Upcalls};
 pub(crate) use worker::Worker;
 
+use crate::executor::executor;
 use crate::fault::OwnFaults;
-use crate::file::File;
+use crate::file::{File, Source};
+use crate::group::Group;
 use crate::lock::Mutex;
 use crate::memory::OutOfMemory;
 use crate::memory::account::{self, Account, Charge};
 use crate::memory::address_space::AddressSpace;
 use crate::memory::segments::Segments;
 use crate::memory::slots::Slots;
+use crate::memory::user::UserMemory;
 use crate::net::Socket;
 use crate::pace::checkpoint;
-use crate::ring::Source;
 use crate::semaphore::Semaphore;
 use crate::wait::{WaitMode, WaitQueue};
 use crate::{clock, hart};
@@ -63,15 +67,13 @@ const MAX_SEMAPHORES: usize = 1 << 16;
 pub(crate) struct Process {
     /// Its number.
     pub pid: usize,
-    /// What it and its descendants cost the kernel's heap.
-    pub account: Arc<Account>,
     /// The identifier that tells its address space from others in the harts' translation buffers.
     space_id: SpaceId,
     name: Mutex<String>,
     /// Where paths begin that don't begin with `/`: an absolute path.
     pub directory: Mutex<String>,
-    /// `None` when the process has ended.
-    memory: Mutex<Option<AddressSpace>>,
+    /// Its memory, and its account.
+    pub memory: UserMemory,
     /// Worker 0.
     first: Worker,
     /// The other workers, from the first time that a thread became one.
@@ -304,18 +306,18 @@ impl Process {
     /// # Errors
     /// When there is no memory for it, or the process has reached a limit.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<Charge, OutOfMemory> {
-        account::charge(&self.account, bytes)
+        self.memory.reserve(bytes)
     }
 
     /// Calls `use_it` with the process's memory, or returns `gone` if the process has ended.
     pub(crate) fn with_memory<T>(&self, use_it: impl FnOnce(&mut AddressSpace) -> T, gone: T) -> T {
-        self.memory.lock().as_mut().map_or(gone, use_it)
+        self.memory.with_space(use_it, gone)
     }
 
     /// Wakes the thread's coroutine, whatever it waits for.
     pub(crate) fn wake_thread(&self, tid: usize) {
         if let Some(Slot::Live(coroutine)) = self.state.lock().threads.get(tid) {
-            hart::executor().wake(*coroutine);
+            executor().wake(*coroutine);
         }
     }
 
@@ -417,7 +419,7 @@ impl Process {
     ///
     /// `None` when there are too many, or no memory for one more.
     pub(crate) fn open(&self, file: File) -> Option<usize> {
-        let opened = self.state.lock().open(&self.account, file);
+        let opened = self.state.lock().open(&self.memory.account, file);
         // A file that was refused is dropped here: without the lock.
         opened.ok()
     }
@@ -426,7 +428,7 @@ impl Process {
     pub(crate) fn open_two(&self, files: [File; 2]) -> Option<[usize; 2]> {
         let mut state = self.state.lock();
         let [first, second] = files;
-        let first = match state.open(&self.account, first) {
+        let first = match state.open(&self.memory.account, first) {
             Ok(first) => first,
             Err(first) => {
                 drop(state);
@@ -434,7 +436,7 @@ impl Process {
                 return None;
             }
         };
-        match state.open(&self.account, second) {
+        match state.open(&self.memory.account, second) {
             Ok(second) => Some([first, second]),
             Err(second) => {
                 let first = state.close(first);
@@ -458,7 +460,7 @@ impl Process {
         let semaphore = Arc::new(Semaphore::new(permits, charge));
         let mut state = self.state.lock();
         let table = state.table(kind);
-        let added = table.add(&self.account, semaphore);
+        let added = table.add(&self.memory.account, semaphore);
         drop(state);
         added.ok()
     }

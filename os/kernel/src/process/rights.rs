@@ -8,6 +8,7 @@
 //! A group belongs to one process, which may end it. Its members are that process's descendants, or
 //! were when they joined. No process is a member of a group that belongs to it.
 use super::Process;
+use crate::group::Group;
 use crate::pace::checkpoint;
 use alloc::sync::Arc;
 use corank_abi::rights::MACHINE;
@@ -23,15 +24,6 @@ const GENERATIONS_AT_ONCE: usize = 64;
 
 /// The owner of the first process's group: nothing but the right [`MACHINE`] ends that.
 const NO_OWNER: usize = 0;
-
-/// A group of processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Group {
-    /// The number by which calls name it. Two groups of different owners may have the same.
-    pub number: usize,
-    /// The number of the process that may end it.
-    pub owner: usize,
-}
 
 impl Group {
     /// Returns the group in which the process with this number begins, if it is the first.

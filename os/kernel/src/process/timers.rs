@@ -15,7 +15,6 @@
 //! bitmap (rules U2 and U3).
 use super::{Process, Worker, table};
 use crate::clock::{self, Alarm};
-use crate::upcall;
 use corank::{Deadlines, Levels};
 use corank_abi::page::{self, WORKERS};
 use core::mem::{offset_of, size_of};
@@ -72,7 +71,7 @@ impl Worker {
         if due != 0 {
             self.page().arriving.fetch_or(due, Ordering::AcqRel);
             self.follow_level(process);
-            upcall::notify(process, self);
+            process.notify(self);
         }
     }
 

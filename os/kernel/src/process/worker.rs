@@ -7,13 +7,12 @@
 //! ```
 //! A thread becomes a worker with the lowest number that is free, and is one until it ends. So a
 //! program with one executor is worker 0, and its page the process's.
-use super::{Process, State, timers::Watch};
+use super::{Process, State, Upcalls, timers::Watch};
 use crate::lock::Mutex;
 use crate::memory::account::{self, Charge};
 use crate::memory::frame::Frame;
 use crate::memory::{OutOfMemory, PAGE_SIZE, address_space::USER_DATA};
 use crate::ring::Ring;
-use crate::upcall::Upcalls;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use corank_abi::page::{DEFAULT_LEVEL, ProcessPage, WORKERS, ring_base, worker_page};
@@ -188,7 +187,7 @@ impl Process {
         };
         let worker = self.worker(number);
         if let Some(ring) = worker.ring() {
-            ring.cancel_all(self).await;
+            ring.cancel_all(&self.memory).await;
             let pages = ring.frames().count();
             let start = ring_base(number);
             self.with_memory(|space| space.unmap(start..start + pages * PAGE_SIZE), ());
@@ -229,7 +228,7 @@ impl Process {
         if place.is_some() {
             return None;
         }
-        let ring = Ring::new(worker, entries, &self.account).ok()?;
+        let ring = Ring::new(worker, entries, &self.memory.account).ok()?;
         let base = ring_base(worker);
         let mapped = self.with_memory(
             |space| {

@@ -14,15 +14,16 @@
 //! ```
 //! A call is cancelled by its own coroutine, between two polls of what serves it, whichever hart
 //! that is on. So nothing else ever drops what may be writing to the program's memory, and a
-//! canceller waits until that is over. A read that is parked (see [`super::parked`]) is taken out
+//! canceller waits until that is over. A read that is parked (see [`crate::parked`]) is taken out
 //! of its source by the canceller. If another hart has just taken it out, the canceller waits.
 mod index;
 
-use super::parked::{Parked, Source};
+use crate::file::Source;
 use crate::memory::OutOfMemory;
 use crate::memory::account::{self, Account, Charge};
 use crate::memory::slots::Slots;
-use crate::process::Process;
+use crate::memory::user::UserMemory;
+use crate::parked::{Parked, Place};
 use crate::wait::WaitQueue;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -34,7 +35,7 @@ use core::sync::atomic::{AtomicIsize, Ordering};
 
 /// The table of a worker's calls that are under way.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(crate) struct Calls {
     calls: Slots<Call>,
     /// First call of each bucket, by a hash of the keys.
     ///
@@ -75,19 +76,9 @@ const ALL: usize = usize::MAX;
 /// The end of a bucket.
 const NONE: u32 = u32::MAX;
 
-/// Where a call is.
-///
-/// It consists of the call's number, which another call may have after this one, and of a second
-/// number that no other call has for a long time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(super) number: usize,
-    serial: u32,
-}
-
 /// Where a search for a key goes on that other work may have interrupted.
 #[derive(Debug, Default)]
-pub(super) struct Search {
+pub(crate) struct Search {
     /// In the key's bucket, at the call that has not been visited; `None` means at the first.
     at: Option<Place>,
     /// The whole bucket has been visited.
@@ -174,17 +165,17 @@ impl Linked {
 
 /// What is kept of a submission that is served.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tag {
-    pub(super) key: u64,
+pub(crate) struct Tag {
+    pub(crate) key: u64,
     /// The live level: it changes while the call is served.
-    pub(super) level: u8,
+    pub(crate) level: u8,
     flags: u8,
     /// The file that it takes along, if its flags say so.
     file: u32,
 }
 
 impl Tag {
-    pub(super) fn of(submission: &Submission) -> Tag {
+    pub(crate) fn of(submission: &Submission) -> Tag {
         let takes_file = matches!(submission.call as usize, READ | WRITE);
         Tag {
             key: submission.key,
@@ -199,7 +190,7 @@ impl Tag {
     }
 
     /// Returns the submission that closes the file that it takes along, if it takes one along.
-    pub(super) fn close(self) -> Option<Submission> {
+    pub(crate) fn close(self) -> Option<Submission> {
         (self.flags & CLOSE_FILE != 0).then(|| Submission {
             call: CLOSE as u32,
             level: self.level,
@@ -210,17 +201,17 @@ impl Tag {
     }
 
     /// Tests whether the process wants a completion for it.
-    pub(super) fn reports(self) -> bool {
+    pub(crate) fn reports(self) -> bool {
         self.flags & SILENT == 0
     }
 }
 
 /// What a canceller of a call waits on.
 #[derive(Debug)]
-pub(super) struct Cancel {
+pub(crate) struct Cancel {
     /// What [`RING_CANCEL`](corank_abi::call::RING_CANCEL) returns, or [`Cancel::PENDING`].
     outcome: AtomicIsize,
-    pub(super) queue: WaitQueue,
+    pub(crate) queue: WaitQueue,
 }
 
 impl Cancel {
@@ -234,7 +225,7 @@ impl Cancel {
     }
 
     /// Returns the outcome, once that is known.
-    pub(super) fn outcome(&self) -> Option<isize> {
+    pub(crate) fn outcome(&self) -> Option<isize> {
         let outcome = self.outcome.load(Ordering::Acquire);
         (outcome != Cancel::PENDING).then_some(outcome)
     }
@@ -242,7 +233,7 @@ impl Cancel {
     /// Sets the outcome and wakes the waiters.
     ///
     /// Called after the completion, if there is one, has been put into the ring.
-    pub(super) fn settle(&self, completed: bool) {
+    pub(crate) fn settle(&self, completed: bool) {
         let outcome = if completed {
             RING_COMPLETED
         } else {
@@ -254,7 +245,7 @@ impl Cancel {
 }
 
 /// What [`Calls::cancel`] found.
-pub(super) enum Found {
+pub(crate) enum Found {
     /// No such call.
     Nothing,
     /// No such call so far: the search goes on.
@@ -272,7 +263,7 @@ pub(super) enum Found {
 }
 
 /// What [`Calls::set_level`] found.
-pub(super) enum Levelled {
+pub(crate) enum Levelled {
     /// No such call.
     Nothing,
     /// No such call so far: the search goes on.
@@ -282,17 +273,17 @@ pub(super) enum Levelled {
 }
 
 /// A call that is to be cancelled and is in no table any more.
-pub(super) struct Removed {
+pub(crate) struct Removed {
     call: Call,
     number: usize,
 }
 
 impl Removed {
     /// Ends the call, with no lock held.
-    pub(super) fn cancel(self, process: &Process) {
+    pub(crate) fn cancel(self, memory: &UserMemory) {
         match &self.call.server {
             Server::Parked(source) => {
-                drop(source.take_parked(process, self.call.place(self.number)));
+                drop(source.take_parked(memory, self.call.place(self.number)));
             }
             Server::Coroutine(coroutine) => {
                 coroutine.cancel();
@@ -303,53 +294,53 @@ impl Removed {
 }
 
 /// What [`Calls::finish`] found.
-pub(super) struct Finished {
-    pub(super) served: Tag,
+pub(crate) struct Finished {
+    pub(crate) served: Tag,
     /// What the coroutine serves next.
     ///
     /// Without it the call is gone.
-    pub(super) next: Option<Submission>,
+    pub(crate) next: Option<Submission>,
     /// What cancellers wait on for the end of what was served.
-    pub(super) cancel: Option<Arc<Cancel>>,
+    pub(crate) cancel: Option<Arc<Cancel>>,
     /// What a parked call has had open.
     ///
     /// It is to be dropped without a lock.
-    pub(super) file: Option<Source>,
+    pub(crate) file: Option<Source>,
 }
 
 impl Calls {
     /// Returns how many are under way.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.calls.len()
     }
 
     /// Returns how many completions they will give at most.
     #[inline]
-    pub(super) fn owed(&self) -> usize {
+    pub(crate) fn owed(&self) -> usize {
         self.calls.len() + self.linked
     }
 
     /// Counts so many submissions that report back.
     ///
     /// They were taken, and are about to be linked behind another.
-    pub(super) fn add_linked(&mut self, reporting: usize) {
+    pub(crate) fn add_linked(&mut self, reporting: usize) {
         self.linked += reporting;
     }
 
     /// Counts so many fewer of them, because they were served otherwise.
     ///
     /// If all calls were cancelled meanwhile, none is counted any more.
-    pub(super) fn remove_linked(&mut self, reporting: usize) {
+    pub(crate) fn remove_linked(&mut self, reporting: usize) {
         self.linked = self.linked.saturating_sub(reporting);
     }
 
     /// Tests whether no coroutine serves any.
-    pub(super) fn all_parked(&self) -> bool {
+    pub(crate) fn all_parked(&self) -> bool {
         self.calls.len() == self.parked
     }
 
     /// Returns how many are to be cancelled.
-    pub(super) fn cancels(&self) -> usize {
+    pub(crate) fn cancels(&self) -> usize {
         self.cancels
     }
 
@@ -359,7 +350,7 @@ impl Calls {
     ///
     /// # Errors
     /// Without memory for it.
-    pub(super) fn begin(
+    pub(crate) fn begin(
         &mut self,
         account: &Arc<Account>,
         first: &Submission,
@@ -376,7 +367,7 @@ impl Calls {
     /// Links the next submission behind a call that began with room for it.
     ///
     /// Returns false if there is no such call any more.
-    pub(super) fn link(&mut self, place: Place, next: Submission) -> bool {
+    pub(crate) fn link(&mut self, place: Place, next: Submission) -> bool {
         let Some(rest) = self.at(place).and_then(|call| call.rest.as_mut()) else {
             return false;
         };
@@ -391,7 +382,7 @@ impl Calls {
     ///
     /// # Errors
     /// Without memory for it the source comes back.
-    pub(super) fn begin_parked(
+    pub(crate) fn begin_parked(
         &mut self,
         account: &Arc<Account>,
         first: &Submission,
@@ -445,14 +436,14 @@ impl Calls {
     /// Returns the level at which a call is served.
     ///
     /// Returns `None` if there is no such call any more.
-    pub(super) fn level_of(&mut self, place: Place) -> Option<u8> {
+    pub(crate) fn level_of(&mut self, place: Place) -> Option<u8> {
         self.at(place).map(|call| call.served.level)
     }
 
     /// Notes the coroutine that serves a call.
     ///
     /// It has been made under the same lock as the call's beginning.
-    pub(super) fn made(&mut self, place: Place, coroutine: Remote) {
+    pub(crate) fn made(&mut self, place: Place, coroutine: Remote) {
         self.calls[place.number].server = Server::Coroutine(coroutine);
     }
 
@@ -460,7 +451,7 @@ impl Calls {
     ///
     /// The coroutine gets the source and the level that are returned. Returns `None` if there is no
     /// such call any more.
-    pub(super) fn leave_parked(&mut self, place: Place) -> Option<(Source, u8)> {
+    pub(crate) fn leave_parked(&mut self, place: Place) -> Option<(Source, u8)> {
         let call = self.at(place)?;
         match core::mem::replace(&mut call.server, Server::Making) {
             Server::Parked(source) => {
@@ -476,13 +467,13 @@ impl Calls {
     }
 
     /// Calls [`finish`](Self::finish), if there still is such a call.
-    pub(super) fn finish_at(&mut self, place: Place) -> Option<Finished> {
+    pub(crate) fn finish_at(&mut self, place: Place) -> Option<Finished> {
         self.at(place)?;
         self.finish(place.number)
     }
 
     /// Tests whether a canceller waits for the end of what the call serves now.
-    pub(super) fn is_cancelled(&self, number: usize) -> bool {
+    pub(crate) fn is_cancelled(&self, number: usize) -> bool {
         let call = self.calls.get(number);
         call.is_some_and(|call| call.cancel.is_some())
     }
@@ -490,7 +481,7 @@ impl Calls {
     /// Ends what the call served, which is done or was cancelled.
     ///
     /// Returns `None` when all calls of the process were cancelled.
-    pub(super) fn finish(&mut self, number: usize) -> Option<Finished> {
+    pub(crate) fn finish(&mut self, number: usize) -> Option<Finished> {
         self.leave(number)?;
         let call = &mut self.calls[number];
         let served = call.served;
@@ -529,7 +520,7 @@ impl Calls {
     /// Removes a call whose coroutine is gone before it was done.
     ///
     /// What is linked behind the call is removed with it.
-    pub(super) fn abandon(&mut self, place: Place) {
+    pub(crate) fn abandon(&mut self, place: Place) {
         if self.at(place).is_none() || self.leave(place.number).is_none() {
             return;
         }
@@ -543,7 +534,7 @@ impl Calls {
     ///
     /// Returns what waits for its end, and whether something is linked behind it, which is
     /// [taken](Self::take_linked) next. If nothing is, the call is gone.
-    pub(super) fn fail(&mut self, place: Place) -> (Option<Arc<Cancel>>, bool) {
+    pub(crate) fn fail(&mut self, place: Place) -> (Option<Arc<Cancel>>, bool) {
         if self.at(place).is_none() || self.leave(place.number).is_none() {
             return (None, false);
         }
@@ -562,7 +553,7 @@ impl Calls {
     /// Takes the next submission that is linked behind a call that has [failed](Self::fail).
     ///
     /// Without one the call is gone.
-    pub(super) fn take_linked(&mut self, place: Place) -> Option<Submission> {
+    pub(crate) fn take_linked(&mut self, place: Place) -> Option<Submission> {
         let call = self.at(place)?;
         let next = call.rest.as_mut().and_then(|rest| rest.pop());
         match &next {
@@ -572,17 +563,17 @@ impl Calls {
         next
     }
 
-    /// Cancels the call of `process` with this key.
+    /// Cancels the call with this key, of the process with this memory,.
     ///
     /// Takes bounded time, and advances `search`, which begins with its default value.
-    pub(super) fn cancel(&mut self, process: &Process, key: u64, search: &mut Search) -> Found {
-        if !self.index_some(&process.account) {
+    pub(crate) fn cancel(&mut self, memory: &UserMemory, key: u64, search: &mut Search) -> Found {
+        if !self.index_some(&memory.account) {
             return Found::Nowhere;
         }
         if let Some(number) = self.find(key, search) {
             let call = &mut self.calls[number];
             if let Server::Parked(source) = &call.server
-                && let Some(parked) = source.take_parked(process, call.place(number))
+                && let Some(parked) = source.take_parked(memory, call.place(number))
                 && let Some(finished) = self.finish(number)
             {
                 return Found::Ended(parked, finished);
@@ -609,24 +600,24 @@ impl Calls {
         Found::Removed
     }
 
-    /// Sets the level at which the call of `process` with this key is served.
+    /// Sets the level at which the call with this key, of the process with this memory, is served.
     ///
     /// Returns its coroutine, if it has one. Searches as [`cancel`](Self::cancel) does.
-    pub(super) fn set_level(
+    pub(crate) fn set_level(
         &mut self,
-        process: &Process,
+        memory: &UserMemory,
         key: u64,
         level: u8,
         search: &mut Search,
     ) -> Levelled {
-        if !self.index_some(&process.account) {
+        if !self.index_some(&memory.account) {
             return Levelled::Nowhere;
         }
         if let Some(number) = self.find(key, search) {
             let call = &mut self.calls[number];
             call.served.level = level;
             if let Server::Parked(source) = &call.server {
-                source.set_parked_level(process, call.place(number), level);
+                source.set_parked_level(memory, call.place(number), level);
             }
             return Levelled::Found(call.coroutine().cloned());
         }
@@ -645,7 +636,7 @@ impl Calls {
     /// Removes one call, if there is one among the next places.
     ///
     /// Returns `None` when none is left. No call is looked for or begins from the first time on.
-    pub(super) fn remove_any(&mut self) -> Option<Option<Removed>> {
+    pub(crate) fn remove_any(&mut self) -> Option<Option<Removed>> {
         // So the others need not be found in them.
         self.buckets = Vec::new();
         self.buckets_wanted = 0;

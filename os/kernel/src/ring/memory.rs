@@ -17,11 +17,11 @@ const _: () = assert!(
 
 /// Whole pages of the kernel's heap that are also mapped in a process.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     start: *mut u8,
     layout: Layout,
     /// Number of entries of each ring; a power of two.
-    pub(super) entries: u32,
+    pub(crate) entries: u32,
     _charge: Charge,
 }
 
@@ -33,7 +33,7 @@ unsafe impl Sync for Memory {}
 
 impl Memory {
     /// Makes rings with this many entries each.
-    pub(super) fn new(entries: u32, account: &Arc<Account>) -> Result<Memory, OutOfMemory> {
+    pub(crate) fn new(entries: u32, account: &Arc<Account>) -> Result<Memory, OutOfMemory> {
         let size =
             SUBMISSIONS + entries as usize * (size_of::<Submission>() + size_of::<Completion>());
         let layout = Layout::from_size_align(page_up(size), PAGE_SIZE).map_err(|_| OutOfMemory)?;
@@ -56,19 +56,19 @@ impl Memory {
     }
 
     /// Returns the physical addresses of its pages, in order.
-    pub(super) fn frames(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn frames(&self) -> impl Iterator<Item = usize> {
         let start = self.start as usize;
         (start..start + self.layout.size()).step_by(PAGE_SIZE)
     }
 
-    pub(super) fn header(&self) -> &RingHeader {
+    pub(crate) fn header(&self) -> &RingHeader {
         // SAFETY: the memory begins with a header, which is atomic but for padding that is never
         // read.
         unsafe { &*self.start.cast() }
     }
 
     /// Returns a copy of a submission, whatever it is.
-    pub(super) fn submission(&self, number: u32) -> Submission {
+    pub(crate) fn submission(&self, number: u32) -> Submission {
         let index = (number % self.entries) as usize;
         // SAFETY: the index is below `entries`, for which there is room, and every bit pattern is a
         // submission. If the program is writing to it, the copy is any bit pattern.
@@ -82,14 +82,14 @@ impl Memory {
     }
 
     /// Returns the flags of a submission, whatever they are.
-    pub(super) fn flags(&self, number: u32) -> u8 {
+    pub(crate) fn flags(&self, number: u32) -> u8 {
         let index = (number % self.entries) as usize;
         let offset = SUBMISSIONS + index * size_of::<Submission>() + offset_of!(Submission, flags);
         // SAFETY: as in `submission`.
         unsafe { self.start.add(offset).read_volatile() }
     }
 
-    pub(super) fn write_completion(&self, number: u32, completion: Completion) {
+    pub(crate) fn write_completion(&self, number: u32, completion: Completion) {
         let index = (number % self.entries) as usize;
         let offset = SUBMISSIONS + self.entries as usize * size_of::<Submission>();
         // SAFETY: as in `submission`, with room for `entries` completions behind the submissions.

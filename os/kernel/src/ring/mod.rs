@@ -8,42 +8,31 @@
 //! checks whatever it finds.
 //!
 //! - `memory`: what is shared with the program;
-//! - `calls`: what is under way, and how a call is cancelled;
-//! - `serve`: serving a call, at once or by a coroutine;
-//! - `chain`: taking what is linked behind a call;
-//! - `parked`: reads from pipes and connections, which wait without a coroutine.
+//! - `calls`: what is under way, and how a call is cancelled.
+//!
+//! The system calls have the other half: how the submissions are served (`syscall::ring`).
 mod calls;
-mod chain;
 mod memory;
-mod parked;
-mod serve;
 
-pub(crate) use parked::{Parked, Slot, Source, Unparked};
+pub(crate) use calls::{Calls, Finished, Found, Levelled, Search, Tag};
 
-use crate::hart::MAX_HARTS;
+use crate::executor::executor;
 use crate::lock::Mutex;
+use crate::machine::MAX_HARTS;
 use crate::memory::OutOfMemory;
 use crate::memory::account::{self, Account, Charge};
-use crate::memory::user::BadAddress;
-use crate::net;
-use crate::pace::{self, apart, checkpoint};
-use crate::process::{Process, priority};
-use crate::thread::Thread;
-use crate::wait::{WaitMode, WaitQueue, until};
-use crate::{clock, hart, stretch};
+use crate::memory::user::UserMemory;
+use crate::pace::{self, checkpoint};
+use crate::parked::Place;
+use crate::wait::WaitQueue;
 use alloc::sync::Arc;
-use calls::{Calls, Found, Levelled, Place, Search, Tag};
-use corank_abi::call::{FAILED, RING_CANCELLED, RING_REPRIORITIZE};
-use corank_abi::ring::{Completion, LINK, Outbox, Submission};
-use core::future::poll_fn;
-use core::pin::pin;
-use core::sync::atomic::{AtomicUsize, Ordering};
-use core::task::Poll;
+use corank_abi::ring::{Completion, Outbox, Submission};
+use core::sync::atomic::AtomicUsize;
 use memory::Memory;
 
 /// The most entries that a ring can have.
 pub(crate) const MAX_ENTRIES: usize = MAX_ENTRIES_U32 as usize;
-const MAX_ENTRIES_U32: u32 = 4096;
+pub(crate) const MAX_ENTRIES_U32: u32 = 4096;
 
 /// How many calls may be under way and completions be kept for one worker.
 ///
@@ -59,41 +48,42 @@ const MOST_ADDED: usize = 1 << 13;
 const UNCOUNTED: usize = MAX_HARTS;
 
 /// The least urgent level.
-const LAST_LEVEL: u8 = 63;
+pub(crate) const LAST_LEVEL: u8 = 63;
 
 /// A worker's rings.
 #[derive(Debug)]
 pub(crate) struct Ring {
     /// The worker's number.
-    worker: usize,
-    memory: Memory,
-    state: Mutex<State>,
+    pub worker: usize,
+    pub memory: Memory,
+    pub state: Mutex<State>,
     /// Woken when as many completions are there as a waiter wants.
-    completed: WaitQueue,
+    pub completed: WaitQueue,
     /// How many calls are to be cancelled.
     ///
     /// While there are none, no coroutine checks whether its call is one of them.
-    cancels: AtomicUsize,
+    pub cancels: AtomicUsize,
     _charge: Charge,
 }
 
+/// What a ring's lock guards.
 #[derive(Debug, Default)]
-struct State {
-    submission_head: u32,
+pub(crate) struct State {
+    pub submission_head: u32,
     completions: Outbox,
     /// What the room for completions that are kept costs.
     completions_charge: Charge,
-    calls: Calls,
+    pub calls: Calls,
     /// Submissions that are linked behind one that waits, while they are taken out of the ring.
-    chain: Option<Chain>,
+    pub chain: Option<Chain>,
     /// A thread serves a submission to which others are linked, and has not separated them yet.
     ///
     /// Until they can be told from what is to be served now, other threads take none.
-    is_taken_apart: bool,
+    pub is_taken_apart: bool,
     /// The smallest number of completions that a waiter wants.
-    wanted: u32,
+    pub wanted: u32,
     /// The process has ended or runs another program.
-    closed: bool,
+    pub closed: bool,
 }
 
 /// What is linked behind a call, while no coroutine serves it yet.
@@ -101,31 +91,22 @@ struct State {
 /// It is taken up in pieces, by whichever thread is in the kernel with the ring. Nothing behind it
 /// is taken out of the ring before.
 #[derive(Debug)]
-struct Chain {
+pub(crate) struct Chain {
     /// The call.
-    place: Place,
-    first: Submission,
-    state: ChainState,
+    pub place: Place,
+    pub first: Submission,
+    pub state: ChainState,
 }
 
+/// How far the work for a chain has come.
 #[derive(Debug)]
-enum ChainState {
+pub(crate) enum ChainState {
     /// So many submissions are still in the ring.
     Taking(usize),
     /// There was no memory for a coroutine.
     ///
     /// The call has failed, and each of the others is served alone, in their order.
     Failed,
-}
-
-/// What is next in a ring.
-enum Next {
-    /// Nothing.
-    Nothing,
-    /// This submission.
-    Submission(Submission),
-    /// A piece of work has been done. There may be more.
-    Piece,
 }
 
 impl Ring {
@@ -161,195 +142,6 @@ impl Ring {
         self.memory.frames()
     }
 
-    /// Serves the submissions that are there now, then waits for completions.
-    ///
-    /// Returns how many are there.
-    ///
-    /// # Errors
-    /// When a submission passes a bad pointer.
-    pub(crate) async fn enter(
-        self: Arc<Ring>,
-        thread: &Thread,
-        wait_for: usize,
-    ) -> Result<isize, BadAddress> {
-        let process = &thread.process;
-        let head = self.state.lock().submission_head;
-        let queued = self.memory.header().submissions().available(head);
-        if queued > self.memory.entries {
-            return Ok(FAILED);
-        }
-        let end = head.wrapping_add(queued);
-        loop {
-            match self.next(process, end) {
-                Next::Nothing => break,
-                Next::Submission(submission) if submission.call as usize == RING_REPRIORITIZE => {
-                    let [key, level, _] = submission.arguments;
-                    // It may give way meanwhile, and as many threads as there are may do so. It
-                    // counts as long as it has no completion.
-                    {
-                        let mut state = self.state.lock();
-                        state.calls.add_linked(1);
-                        state.is_taken_apart = false;
-                    }
-                    let result = apart(self.reprioritize(process, key, level as usize)).await;
-                    self.complete(process, Tag::of(&submission), result);
-                    self.state.lock().calls.remove_linked(1);
-                }
-                Next::Submission(submission) => {
-                    let served = self.serve(process, submission, end);
-                    if submission.flags & LINK != 0 {
-                        self.state.lock().is_taken_apart = false;
-                    }
-                    served?;
-                }
-                Next::Piece => process.step(),
-            }
-            stretch::check();
-            if hart::has_more_urgent_work() {
-                // The process counts by what it says now.
-                thread.come_to_rest();
-                checkpoint().await;
-            }
-        }
-        thread.come_to_rest();
-        // What was just served may have woken other calls of this process. They go first, so that
-        // their completions come with the same kernel entry. And what was written to a connection
-        // is sent before this process goes on computing at the same level.
-        if !self.state.lock().calls.all_parked() || net::has_something_to_send() {
-            corank::yield_now().await;
-        }
-        let wanted = u32::try_from(wait_for)
-            .unwrap_or(u32::MAX)
-            .min(self.memory.entries);
-        let ready = self.state.lock().ready(&self.memory);
-        if ready >= wanted || thread.worker().upcalls.take(thread.tid) {
-            return Ok(ready as isize);
-        }
-        let deadline = self.memory.header().deadline.load(Ordering::Relaxed);
-        let mut completions = pin!(until(&self.completed, WaitMode::Block, |turn| {
-            let mut state = self.state.lock();
-            let ready = state.ready(&self.memory);
-            if ready >= wanted || process.is_ending() || thread.worker().upcalls.take(thread.tid) {
-                return Poll::Ready(ready);
-            }
-            state.wanted = state.wanted.min(wanted);
-            turn.wait(&state);
-            Poll::Pending
-        }));
-        if deadline == u64::MAX {
-            return Ok(completions.await as isize);
-        }
-        let mut sleep = pin!(clock::sleep_until(deadline));
-        let ready = poll_fn(|context| match completions.as_mut().poll(context) {
-            Poll::Pending => sleep
-                .as_mut()
-                .poll(context)
-                .map(|()| self.state.lock().ready(&self.memory)),
-            ready => ready,
-        });
-        Ok(ready.await as isize)
-    }
-
-    /// Takes the next submission, up to the one with number `end`.
-    ///
-    /// It stays where it is until there is room to keep its completion.
-    fn next(self: &Arc<Ring>, process: &Arc<Process>, end: u32) -> Next {
-        let mut state = self.state.lock();
-        while state.is_taken_apart {
-            // Another hart does that right now, and gives way to nothing before it is done.
-            drop(state);
-            core::hint::spin_loop();
-            state = self.state.lock();
-        }
-        if state.chain.is_some() {
-            return self.go_on_with_chain(process, state);
-        }
-        let number = state.submission_head;
-        // Another thread may have taken submissions meanwhile, up to a later end.
-        let is_there = matches!(end.wrapping_sub(number), 1..=MAX_ENTRIES_U32);
-        if is_there && (state.has_room_for(1) || state.grow(&process.account)) {
-            let submission = self.memory.submission(number);
-            state.submission_head = self.memory.header().submissions().take(number);
-            state.is_taken_apart = submission.flags & LINK != 0;
-            return Next::Submission(submission);
-        }
-        Next::Nothing
-    }
-
-    /// Ends the call with this key, and waits until the kernel does not touch its memory any more.
-    ///
-    /// Returns what [`RING_CANCEL`](corank_abi::call::RING_CANCEL) does.
-    pub(crate) async fn cancel(self: Arc<Ring>, process: &Process, key: u64) -> isize {
-        let mut search = Search::default();
-        let (cancel, coroutine) = loop {
-            let found = {
-                let mut state = self.state.lock();
-                if state.closed {
-                    return FAILED;
-                }
-                let found = state.calls.cancel(process, key, &mut search);
-                if matches!(found, Found::Served(..)) {
-                    self.cancels.store(state.calls.cancels(), Ordering::Relaxed);
-                }
-                found
-            };
-            match found {
-                Found::Nothing => return FAILED,
-                Found::Nowhere => checkpoint().await,
-                Found::Removed => return RING_CANCELLED,
-                Found::Ended(parked, finished) => {
-                    drop((parked, finished));
-                    return RING_CANCELLED;
-                }
-                Found::Served(cancel, coroutine) => break (cancel, coroutine),
-            }
-        };
-        if let Some(coroutine) = coroutine {
-            // The canceller waits for it, so it must not wait for anything less urgent.
-            coroutine.reprioritize(priority(process.worker(self.worker).level()));
-            coroutine.wake();
-        }
-        until(&cancel.queue, WaitMode::Block, |turn| {
-            match cancel.outcome() {
-                None if process.is_ending() => Poll::Ready(FAILED),
-                Some(outcome) => Poll::Ready(outcome),
-                None => {
-                    turn.wait(&cancel);
-                    // It may have been settled before this waiter stood in the queue.
-                    cancel.outcome().map_or(Poll::Pending, Poll::Ready)
-                }
-            }
-        })
-        .await
-    }
-
-    /// Sets the level at which the call with this key is served.
-    ///
-    /// Returns what [`RING_REPRIORITIZE`] does.
-    pub(crate) async fn reprioritize(&self, process: &Process, key: u64, level: usize) -> isize {
-        let level = level.min(LAST_LEVEL.into()) as u8;
-        let mut search = Search::default();
-        loop {
-            let found = {
-                let mut state = self.state.lock();
-                if state.closed {
-                    return FAILED;
-                }
-                state.calls.set_level(process, key, level, &mut search)
-            };
-            match found {
-                Levelled::Nothing => return FAILED,
-                Levelled::Nowhere => checkpoint().await,
-                Levelled::Found(coroutine) => {
-                    if let Some(coroutine) = coroutine {
-                        coroutine.reprioritize(priority(process.allowed(level)));
-                    }
-                    return 0;
-                }
-            }
-        }
-    }
-
     /// Makes threads that wait for completions check whether a user-level interrupt is due.
     ///
     /// The interrupt was raised before.
@@ -370,7 +162,7 @@ impl Ring {
     ///
     /// Nothing is written to the rings any more. If this is dropped before its end, another run
     /// cancels what is left.
-    pub(crate) async fn cancel_all(&self, process: &Process) {
+    pub(crate) async fn cancel_all(&self, memory: &UserMemory) {
         {
             let mut state = self.state.lock();
             state.closed = true;
@@ -381,12 +173,12 @@ impl Ring {
             let ended = self.state.lock().calls.remove_any();
             match ended {
                 Some(Some(ended)) => {
-                    ended.cancel(process);
+                    ended.cancel(memory);
                     cancelled += 1;
                     if cancelled.is_multiple_of(pace::OBJECTS) {
                         // The executor does what this has left to it, and not all of it at once
                         // when it picks next.
-                        let _ = hart::executor().ready();
+                        let _ = executor().ready();
                         checkpoint().await;
                     }
                 }
@@ -402,7 +194,7 @@ impl State {
     ///
     /// They come beside those of all calls under way, if none found a place in the ring.
     #[inline]
-    fn has_room_for(&self, calls: usize) -> bool {
+    pub(crate) fn has_room_for(&self, calls: usize) -> bool {
         let owed = self.calls.owed() + self.completions.kept();
         owed + calls + (UNCOUNTED - 1) <= self.completions.room()
     }
@@ -411,7 +203,7 @@ impl State {
     ///
     /// Returns false if there are as many as may be, or there is no memory.
     #[cold]
-    fn grow(&mut self, account: &Arc<Account>) -> bool {
+    pub(crate) fn grow(&mut self, account: &Arc<Account>) -> bool {
         let room = self.completions.room();
         let more = (2 * room)
             .min(room + MOST_ADDED)
@@ -429,13 +221,14 @@ impl State {
     }
 
     /// Returns how many completions there are for the process, kept ones included.
-    fn ready(&mut self, memory: &Memory) -> u32 {
+    pub(crate) fn ready(&mut self, memory: &Memory) -> u32 {
         let write = |number, completion| memory.write_completion(number, completion);
         self.completions
             .ready(memory.header(), memory.entries, write)
     }
 
-    fn add(&mut self, memory: &Memory, completion: Completion) {
+    /// Adds a completion, which is kept if the ring has no room for it.
+    pub(crate) fn add(&mut self, memory: &Memory, completion: Completion) {
         let write = |number, completion| memory.write_completion(number, completion);
         self.completions
             .add(memory.header(), memory.entries, write, completion);

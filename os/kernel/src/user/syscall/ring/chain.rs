@@ -8,14 +8,16 @@
 //! ```
 //! Between two pieces what has been taken is in the table of calls. So it can be cancelled there,
 //! or by the end of the process.
-use super::calls::{Place, Tag};
+use super::Next;
 use super::serve::{UnderWay, run};
-use super::{Chain, ChainState, MAX_ENTRIES_U32, Next, Ring, State};
+use crate::executor::priority;
 use crate::lock::MutexGuard;
 use crate::memory::OutOfMemory;
 use crate::memory::account;
 use crate::memory::user::BadAddress;
-use crate::process::{Process, priority};
+use crate::parked::Place;
+use crate::process::Process;
+use crate::ring::{Chain, ChainState, MAX_ENTRIES_U32, Ring, State, Tag};
 use alloc::sync::Arc;
 use corank_abi::call::FAILED;
 use corank_abi::ring::{LINK, Submission};
@@ -151,7 +153,7 @@ impl Ring {
         // coroutine, even if it waits on another hart already.
         let (owner, first_call) = (process.clone(), *first);
         let level = priority(process.allowed(level));
-        let spawned = account::spawn(&process.account, level, 0, |charge| {
+        let spawned = account::spawn(&process.memory.account, level, 0, |charge| {
             run(owner, under_way, first_call, charge)
         });
         if let Ok(handle) = spawned {
@@ -204,10 +206,10 @@ impl State {
     ) -> Result<Place, OutOfMemory> {
         // The one in front of them is not counted yet.
         while linked > 0 && !self.has_room_for(1 + linked) {
-            if !self.grow(&process.account) {
+            if !self.grow(&process.memory.account) {
                 return Err(OutOfMemory);
             }
         }
-        self.calls.begin(&process.account, first, linked)
+        self.calls.begin(&process.memory.account, first, linked)
     }
 }

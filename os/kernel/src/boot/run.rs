@@ -1,9 +1,13 @@
-//! The main loop.
+//! The main loop of a hart.
+//!
+//! All harts serve one executor, so each always takes the most urgent coroutine that is ready
+//! anywhere (rule H2). A hart has one stack. The kernel runs with interrupts off and never takes an
+//! interrupt. It checks for pending ones between two coroutines. It sleeps with `wfi`, which a
+//! pending interrupt ends even so. Therefore no interrupt handler waits for a lock that is held on
+//! its own hart.
 
-use super::call::{set_short_polls, take_call, take_own_call, waker};
-use super::page::{index, this};
-use super::rounds::begin_round;
-use super::urgency::executor;
+use crate::executor::executor;
+use crate::hart::{self, begin_round, set_short_polls, take_call, take_own_call};
 use crate::stretch::{self, Work};
 use crate::{clock, device};
 use corank::{Priority, Step, SystemView};
@@ -27,7 +31,7 @@ impl SystemView for Interrupts {
 }
 
 /// Serves the executor, or interrupts only, for ever.
-pub(crate) fn run() -> ! {
+pub(super) fn run() -> ! {
     loop {
         serve();
         serve_interrupts_only();
@@ -38,11 +42,10 @@ pub(crate) fn run() -> ! {
 ///
 /// It polls the most urgent coroutine, again and again, and sleeps when none is ready.
 fn serve() {
-    let worker = executor().worker(waker(index()));
-    this().worker.set(&raw const worker);
+    let worker = executor().worker(hart::waker());
+    // SAFETY: the worker stays where it is until there is none below.
+    unsafe { hart::serve_as(&raw const worker) };
     set_short_polls(true);
-    // As a new worker is.
-    this().interruptible.set(false);
     stretch::begin();
     while begin_round() {
         stretch::works_on(Work::Interrupts);
@@ -56,7 +59,8 @@ fn serve() {
             stretch::begin();
         }
     }
-    this().worker.set(core::ptr::null());
+    // SAFETY: there is none.
+    unsafe { hart::serve_as(core::ptr::null()) };
 }
 
 /// Serves nothing but interrupts, until the hart shall serve the executor again.

@@ -11,79 +11,18 @@
 //! An interrupt that was deferred is the program's: the program finds it in `Block::deferred`. The
 //! kernel remembers it only for `ring_enter`. So a thread that was interrupted just before it went
 //! to wait does not wait.
-use crate::lock::Mutex;
 use crate::memory::user::BadAddress;
 use crate::pace;
-use crate::process::{Process, Worker};
+use crate::process::{DEFERRED, QUIET, RAISED, Taker};
 use crate::stretch::{self, Work};
-use crate::thread::{self, End, Thread};
 use crate::trap::Context;
+use crate::user::thread::{self, End, Thread};
 use corank_abi::upcall::{Block, Frame};
 use core::future::poll_fn;
 use core::mem::offset_of;
 use core::pin::Pin;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::Ordering;
 use core::task::Poll;
-
-/// A worker's user-level interrupts.
-#[derive(Debug, Default)]
-pub(crate) struct Upcalls {
-    /// [`QUIET`], [`RAISED`] or [`DEFERRED`].
-    state: AtomicU8,
-    taker: Mutex<Option<Taker>>,
-}
-
-const QUIET: u8 = 0;
-const RAISED: u8 = 1;
-const DEFERRED: u8 = 2;
-
-/// The thread that takes them.
-#[derive(Clone, Copy, Debug)]
-struct Taker {
-    tid: usize,
-    handler: usize,
-    /// Address of its [`Block`] in user memory; not checked.
-    block: usize,
-}
-
-impl Upcalls {
-    /// Tests whether an interrupt waits for the thread to go to user mode.
-    #[inline]
-    pub(crate) fn are_raised(&self) -> bool {
-        self.state.load(Ordering::Relaxed) == RAISED
-    }
-
-    /// Tests whether an interrupt waits for this thread.
-    pub(crate) fn are_raised_for(&self, tid: usize) -> bool {
-        self.are_raised() && self.taker.lock().is_some_and(|taker| taker.tid == tid)
-    }
-
-    /// Takes an interrupt for the thread `tid`.
-    ///
-    /// Returns whether one was due that it had not taken yet. The thread has taken it then, and
-    /// looks for what has arrived.
-    pub(crate) fn take(&self, tid: usize) -> bool {
-        self.state.load(Ordering::Relaxed) != QUIET
-            && self.taker.lock().is_some_and(|taker| taker.tid == tid)
-            && self.state.swap(QUIET, Ordering::Acquire) != QUIET
-    }
-
-    /// Removes the thread as the taker of interrupts.
-    ///
-    /// It has ended, or the process runs another program.
-    pub(crate) fn forget(&self, tid: usize) {
-        let mut taker = self.taker.lock();
-        if taker.is_some_and(|taker| taker.tid == tid) {
-            *taker = None;
-            self.state.store(QUIET, Ordering::Relaxed);
-        }
-    }
-
-    /// Copies the handler of `other`, for a thread that goes on in a child where that one was.
-    pub(crate) fn copy_from(&self, other: &Upcalls) {
-        *self.taker.lock() = *other.taker.lock();
-    }
-}
 
 /// Serves `upcall_setup`.
 ///
@@ -98,33 +37,6 @@ pub(crate) fn set_up(thread: &Thread, handler: usize, block: usize) -> bool {
         handler,
         block,
     });
-    true
-}
-
-/// Interrupts the worker, unless it checks for arrivals anyway.
-///
-/// To be called after something was put where the worker looks for it.
-#[inline]
-pub(crate) fn notify(process: &Process, worker: &Worker) {
-    if worker.page().flag.raise() {
-        raise(process, worker);
-    }
-}
-
-/// Interrupts the worker: in user mode, in a call that waits, or in `ring_enter`.
-///
-/// Returns false if it takes no interrupts.
-#[cold]
-pub(crate) fn raise(process: &Process, worker: &Worker) -> bool {
-    let Some(Taker { tid, .. }) = *worker.upcalls.taker.lock() else {
-        return false;
-    };
-    worker.upcalls.state.store(RAISED, Ordering::Release);
-    if let Some(ring) = worker.ring() {
-        ring.look_again();
-    }
-    process.wake_thread(tid);
-    process.interrupt_harts();
     true
 }
 
@@ -203,7 +115,7 @@ fn bytes_of(frame: &Frame) -> &[u8; size_of::<Frame>()] {
     unsafe { &*core::ptr::from_ref(frame).cast() }
 }
 
-/// Delivers an interrupt that is [raised](Upcalls::are_raised), before the thread goes to user mode
+/// Delivers an interrupt that is [raised](crate::process::Upcalls::are_raised), before the thread goes to user mode
 /// with these registers.
 ///
 /// The registers become those of the handler's begin, unless the interrupt has to wait.

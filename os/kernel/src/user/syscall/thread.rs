@@ -1,7 +1,7 @@
 //! Threads, and how they wait.
 use crate::process::{Process, Waited};
 use crate::ring::MAX_ENTRIES;
-use crate::thread::Thread;
+use crate::user::thread::{self, Thread};
 use crate::wait::{WaitMode, until};
 use alloc::sync::Arc;
 use corank_abi::call::{BY_COROUTINE, BY_THREAD, FAILED, WAIT_BLOCK, WAIT_YIELD};
@@ -10,9 +10,7 @@ use core::task::Poll;
 
 #[inline(never)]
 pub(super) fn create(process: &Arc<Process>, entry: usize, argument: usize) -> isize {
-    process
-        .add_thread(entry, argument)
-        .map_or(FAILED, |tid| tid as isize)
+    thread::start_at(process, entry, argument).map_or(FAILED, |tid| tid as isize)
 }
 
 fn report(waited: Waited) -> Option<isize> {

@@ -3,8 +3,8 @@
 //! Those of rCore-Tutorial-v3 that make a socket say only that they failed. Corank's own say why.
 use super::Result;
 use super::information::write;
+use crate::failure::Failure;
 use crate::file::File;
-use crate::fs::Failure;
 use crate::net::{self, Connection, Listener, Socket};
 use crate::process::Process;
 use crate::wait::WaitMode;
@@ -71,9 +71,11 @@ pub(super) async fn wait(
             Err(failure) => Err(failure),
         },
         TCP_CONNECT => match (address(first), port(second)) {
-            (Ok(address), Ok(port)) => net::connect(&process.account, mode, address, port, third)
-                .await
-                .and_then(|connection| open(process, connection)),
+            (Ok(address), Ok(port)) => {
+                net::connect(&process.memory.account, mode, address, port, third)
+                    .await
+                    .and_then(|connection| open(process, connection))
+            }
             _ => Err(Failure(INVALID)),
         },
         LISTEN | TCP_LISTEN => {
@@ -135,13 +137,13 @@ fn listen_at_once(
     number: usize,
     backlog: usize,
 ) -> core::result::Result<Option<usize>, Failure> {
-    let listener = net::listen_at_once(&process.account, port(number)?, backlog)?;
+    let listener = net::listen_at_once(&process.memory.account, port(number)?, backlog)?;
     let opened = listener.map(|listener| open_listener(process, listener));
     opened.transpose()
 }
 
 async fn listen(process: &Process, number: usize, backlog: usize) -> Made {
-    let listener = net::listen(&process.account, port(number)?, backlog).await?;
+    let listener = net::listen(&process.memory.account, port(number)?, backlog).await?;
     open_listener(process, listener)
 }
 
@@ -154,8 +156,12 @@ fn udp(process: &Process, remote: usize, local: usize, remote_port: usize) -> Ma
     // Numbers come as rCore-Tutorial-v3's programs pass them. The upper bits of a register don't
     // count.
     let remote = Ipv4Addr::from_bits(remote as u32);
-    let datagrams =
-        net::connect_datagrams(&process.account, remote, local as u16, remote_port as u16)?;
+    let datagrams = net::connect_datagrams(
+        &process.memory.account,
+        remote,
+        local as u16,
+        remote_port as u16,
+    )?;
     let file = File::Socket(Socket::Datagrams(datagrams));
     process.open(file).ok_or(Failure(TOO_MANY_FILES))
 }

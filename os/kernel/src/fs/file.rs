@@ -1,12 +1,11 @@
 //! Open files on the disk.
-use super::{NOT_ALLOWED, Transferred};
-use crate::fs::{self, Failure, Opening, Operation, Reply};
+use super::{Opening, Operation, Reply};
+use crate::failure::{Failure, NOT_ALLOWED, Result, Transferred};
 use crate::lock::Mutex;
 use crate::memory::account::{self, Charge};
 use crate::memory::bulk;
-use crate::memory::user::UserBuffer;
+use crate::memory::user::{UserBuffer, UserMemory};
 use crate::pace::{self, checkpoint};
-use crate::process::Process;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use corank_abi::error::{BAD_DESCRIPTOR, INVALID, NO_MEMORY};
@@ -19,7 +18,7 @@ use hadris_fs::NodeId;
 pub(crate) const LARGEST: usize = 128 << 10;
 
 /// What an open file costs, with what the file system's driver keeps of it.
-pub(crate) const COST: usize = account::of::<DiskFile>() + 512;
+pub(crate) const OPEN_FILE: usize = account::of::<DiskFile>() + 512;
 
 /// Returns the lengths of the operations that make up a read or write of this length.
 fn chunks(length: usize) -> impl Iterator<Item = usize> {
@@ -73,7 +72,7 @@ impl DiskFile {
     /// read.
     pub(crate) async fn read(
         self: Arc<DiskFile>,
-        process: &Process,
+        memory: &UserMemory,
         mut buffer: UserBuffer,
     ) -> Transferred {
         if !self.read {
@@ -81,16 +80,16 @@ impl DiskFile {
         }
         let mut count = 0;
         for length in chunks(buffer.length) {
-            let Ok(_charge) = process.reserve(fs::REQUEST + length) else {
+            let Ok(_charge) = memory.reserve(super::REQUEST + length) else {
                 return Ok(if_any(count).ok_or(Failure(NO_MEMORY)));
             };
-            let data = match fs::perform(Operation::Read(self.clone(), length)).await {
+            let data = match super::perform(Operation::Read(self.clone(), length)).await {
                 Ok(Reply::Data(data)) => data,
                 Err(failure) if count == 0 => return Ok(Err(failure)),
                 _ => break,
             };
             for piece in data.chunks(pace::BYTES) {
-                process.with_memory(|space| space.write(buffer.address, piece), Ok(()))?;
+                memory.with_space(|space| space.write(buffer.address, piece), Ok(()))?;
                 buffer.advance(piece.len());
                 checkpoint().await;
             }
@@ -110,7 +109,7 @@ impl DiskFile {
     /// As [`DiskFile::read`].
     pub(crate) async fn write(
         self: Arc<DiskFile>,
-        process: &Process,
+        memory: &UserMemory,
         mut buffer: UserBuffer,
     ) -> Transferred {
         if !self.write {
@@ -118,7 +117,7 @@ impl DiskFile {
         }
         let mut count = 0;
         for length in chunks(buffer.length) {
-            let charge = process.reserve(fs::REQUEST + length);
+            let charge = memory.reserve(super::REQUEST + length);
             let Ok((_charge, mut data)) = charge.and_then(|charge| {
                 let mut data = Vec::new();
                 account::make_room(&mut data, length)?;
@@ -130,11 +129,11 @@ impl DiskFile {
                 let before = data.len();
                 bulk::append_zeros(&mut data, pace::BYTES.min(length - before));
                 let piece = &mut data[before..];
-                process.with_memory(|space| space.read(buffer.address, piece), Ok(()))?;
+                memory.with_space(|space| space.read(buffer.address, piece), Ok(()))?;
                 buffer.advance(piece.len());
                 checkpoint().await;
             }
-            match fs::perform(Operation::Write(self.clone(), data)).await {
+            match super::perform(Operation::Write(self.clone(), data)).await {
                 Ok(Reply::Count(written)) => count += written,
                 Err(failure) if count == 0 => return Ok(Err(failure)),
                 _ => break,
@@ -148,7 +147,7 @@ impl DiskFile {
     /// # Errors
     /// For a position in front of the file or beyond `i64::MAX`, and for a `from` that does not
     /// exist.
-    pub(crate) async fn seek(self: Arc<DiskFile>, offset: isize, from: usize) -> fs::Result<u64> {
+    pub(crate) async fn seek(self: Arc<DiskFile>, offset: isize, from: usize) -> Result<u64> {
         let start = match from {
             FROM_START => 0,
             FROM_HERE => *self.position.lock(),
@@ -168,8 +167,8 @@ impl DiskFile {
     ///
     /// # Errors
     /// When the disk cannot be read.
-    pub(crate) async fn status(self: Arc<DiskFile>) -> fs::Result<FileStatus> {
-        match fs::perform(Operation::StatusOf(self)).await? {
+    pub(crate) async fn status(self: Arc<DiskFile>) -> Result<FileStatus> {
+        match super::perform(Operation::StatusOf(self)).await? {
             Reply::Status(status) => Ok(status),
             _ => Err(Failure(INVALID)),
         }
@@ -179,11 +178,11 @@ impl DiskFile {
     ///
     /// # Errors
     /// When it is not open for writing, and what the file system says.
-    pub(crate) async fn truncate(self: Arc<DiskFile>, size: u64) -> fs::Result<()> {
+    pub(crate) async fn truncate(self: Arc<DiskFile>, size: u64) -> Result<()> {
         if !self.write {
             return Err(Failure(BAD_DESCRIPTOR));
         }
-        fs::perform(Operation::Truncate(self, size))
+        super::perform(Operation::Truncate(self, size))
             .await
             .map(|_| ())
     }
@@ -192,17 +191,17 @@ impl DiskFile {
     ///
     /// # Errors
     /// What the file system says; it is closed nevertheless.
-    pub(crate) async fn close(mut self) -> fs::Result<()> {
+    pub(crate) async fn close(mut self) -> Result<()> {
         let operation = Operation::Close(self.node, self.write);
         // Its cost pays for the request, until that is done.
         let _charge = core::mem::take(&mut self.charge);
         core::mem::forget(self);
-        fs::perform(operation).await.map(|_| ())
+        super::perform(operation).await.map(|_| ())
     }
 }
 
 impl Drop for DiskFile {
     fn drop(&mut self) {
-        fs::close(self.node, self.write, core::mem::take(&mut self.charge));
+        super::close(self.node, self.write, core::mem::take(&mut self.charge));
     }
 }

@@ -1,11 +1,12 @@
 //! What the kernel says of itself and of the processes, and which group the console belongs to.
 use super::Result;
 use crate::device::disk;
+use crate::group::Group;
 use crate::memory::{frame, heap, stack};
 use crate::pace::{Pace, checkpoint};
-use crate::process::{self, Group, MemberSearch, Process};
-use crate::ring::Parked;
-use crate::{clock, console, hart};
+use crate::parked::Parked;
+use crate::process::{self, MemberSearch, Process};
+use crate::{clock, console, executor, hart};
 use alloc::sync::Arc;
 use corank_abi::call::FAILED;
 use corank_abi::information::SystemStatus;
@@ -22,7 +23,7 @@ pub(super) fn write<T: Copy>(process: &Process, address: usize, value: &T) -> Re
 }
 
 pub(super) async fn process_list(process: &Process, address: usize, room: usize) -> Result {
-    let Ok(records) = process::records(&process.account).await else {
+    let Ok(records) = process::records(&process.memory.account).await else {
         return Ok(FAILED);
     };
     let mut pace = Pace::default();
@@ -41,7 +42,7 @@ pub(super) async fn process_list(process: &Process, address: usize, room: usize)
 pub(super) fn system_status(process: &Process, address: usize) -> Result {
     let disk = disk::get().map(disk::Disk::totals).unwrap_or_default();
     let (heap, heap_used) = heap::used();
-    let executor = hart::executor();
+    let executor = executor::executor();
     write(
         process,
         address,

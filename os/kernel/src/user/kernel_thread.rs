@@ -17,7 +17,7 @@ use crate::memory::OutOfMemory;
 use crate::memory::stack::Stack;
 use crate::memory::user::UserBuffer;
 use crate::process::Process;
-use crate::syscall;
+use crate::user::syscall;
 use crate::wait::WaitMode;
 use alloc::sync::Arc;
 use core::arch::global_asm;

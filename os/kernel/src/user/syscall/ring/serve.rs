@@ -1,19 +1,18 @@
 //! Serving a submission: in place if that is done without waiting, else by a coroutine.
-use super::calls::{Finished, Place, Tag};
-use super::parked::{Parked, Unparked};
-use super::{LAST_LEVEL, Ring, State};
+use crate::executor::priority;
 use crate::file::File;
 use crate::file::pipe::Writer;
-use crate::kernel_thread::{Call, KernelThread};
 use crate::lock::MutexGuard;
 use crate::memory::account::Charge;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::pace::checkpoint;
-use crate::process::{Process, priority};
+use crate::parked::{Parked, ParkedCall, Place, Unparked};
+use crate::process::Process;
+use crate::ring::{Finished, LAST_LEVEL, Ring, State, Tag};
 use crate::stretch::{self, Work};
-use crate::syscall;
-use crate::thread;
-use crate::upcall;
+use crate::user::kernel_thread::{Call, KernelThread};
+use crate::user::syscall;
+use crate::user::thread::fail_call;
 use crate::wait::WaitMode;
 use alloc::sync::Arc;
 use corank_abi::call::{FAILED, READ, WRITE};
@@ -66,7 +65,7 @@ impl Ring {
             file,
             |file| match file {
                 File::PipeWrite(end) => end.write_at_once(
-                    process,
+                    &process.memory,
                     UserBuffer { address, length },
                     Writer::At { level, closes },
                     &mut unparked,
@@ -109,10 +108,18 @@ impl Ring {
         }
         let (owner, ring, process) = (process, self.clone(), process.clone());
         let buffer = UserBuffer { address, length };
-        let account = &owner.account;
-        let begun = state.calls.begin_parked(account, first, source, |place| {
-            Parked::new(ring, process, place, first.level, buffer)
-        });
+        let account = &owner.memory.account;
+        let begun = state
+            .calls
+            .begin_parked(account, first, source, |place| Parked {
+                reader: process,
+                level: first.level,
+                call: ParkedCall {
+                    ring,
+                    place,
+                    buffer,
+                },
+            });
         drop(state);
         match begun {
             Ok(refused) => Unparked::settle(refused.map(Parked::leave)),
@@ -202,7 +209,7 @@ impl Ring {
         if enough {
             self.completed.wake_all();
         } else {
-            upcall::notify(process, worker);
+            process.notify(worker);
         }
     }
 
@@ -325,7 +332,7 @@ pub(super) async fn run(
         };
         let result = match result.map(|result| result.or_else(BadAddress::or_failed)) {
             Some(Ok(result)) => Some(result),
-            Some(Err(bad)) => return thread::fail_call(&process, served.call, bad),
+            Some(Err(bad)) => return fail_call(&process, served.call, bad),
             None => None,
         };
         process.step();

@@ -3,9 +3,9 @@
 //! Those of rCore-Tutorial-v3 say only that they failed. Corank's own say why.
 use super::Result;
 use super::information::write;
-use crate::file::disk::{self, DiskFile};
+use crate::failure::{self, Failure};
 use crate::file::{File, stored::Stored};
-use crate::fs::{self, Failure, Opening, Operation, Reply, path};
+use crate::fs::{self, DiskFile, Opening, Operation, Reply, path};
 use crate::memory::account;
 use crate::memory::user::UserBuffer;
 use crate::process::Process;
@@ -129,13 +129,13 @@ pub(super) fn current_directory(process: &Process, buffer: UserBuffer) -> Result
 }
 
 /// Returns the absolute form of the path at an address.
-fn path_at(process: &Process, address: usize) -> Result<fs::Result<String>> {
+fn path_at(process: &Process, address: usize) -> Result<failure::Result<String>> {
     let path = text_at(process, address)?;
     Ok(path.map(|path| path::absolute(&process.directory.lock(), &path)))
 }
 
 /// Returns the path at an address, as it stands there.
-pub(super) fn text_at(process: &Process, address: usize) -> Result<fs::Result<String>> {
+pub(super) fn text_at(process: &Process, address: usize) -> Result<failure::Result<String>> {
     let mut bytes = Vec::new();
     let complete = process.with_memory(
         |space| space.read_string(address, PATH_SIZE + 1, &mut bytes),
@@ -152,7 +152,7 @@ pub(super) fn text_at(process: &Process, address: usize) -> Result<fs::Result<St
 }
 
 /// Returns a file of the disk.
-fn file(process: &Process, descriptor: usize) -> fs::Result<Arc<DiskFile>> {
+fn file(process: &Process, descriptor: usize) -> failure::Result<Arc<DiskFile>> {
     match process.file(descriptor) {
         Some(File::Disk(file)) => Ok(file),
         _ => Err(Failure(BAD_DESCRIPTOR)),
@@ -160,17 +160,17 @@ fn file(process: &Process, descriptor: usize) -> fs::Result<Arc<DiskFile>> {
 }
 
 async fn ask(
-    path: fs::Result<String>,
+    path: failure::Result<String>,
     operation: impl FnOnce(String) -> Operation,
-) -> fs::Result<Reply> {
+) -> failure::Result<Reply> {
     fs::perform(operation(path?)).await
 }
 
-fn code(result: fs::Result<usize>) -> isize {
+fn code(result: failure::Result<usize>) -> isize {
     result.map_or_else(|failure| failure.0, |value| value as isize)
 }
 
-fn done(reply: fs::Result<Reply>) -> isize {
+fn done(reply: failure::Result<Reply>) -> isize {
     code(reply.map(|_| 0))
 }
 
@@ -200,10 +200,14 @@ fn our_flags(flags: u32) -> Option<Opening> {
     })
 }
 
-async fn open(process: &Process, path: fs::Result<String>, how: Opening) -> fs::Result<usize> {
+async fn open(
+    process: &Process,
+    path: failure::Result<String>,
+    how: Opening,
+) -> failure::Result<usize> {
     let path = path?;
     let charge = process
-        .reserve(disk::COST)
+        .reserve(fs::OPEN_FILE)
         .map_err(|_| Failure(NO_MEMORY))?;
     let file = match fs::perform(Operation::Open(path.clone(), how, charge)).await {
         Ok(Reply::File(file)) => File::Disk(Arc::new(file)),
@@ -224,7 +228,10 @@ fn archive(path: &str) -> Option<&'static [u8]> {
     programs::find(path.strip_prefix('/')?)
 }
 
-async fn change_directory(process: &Process, path: fs::Result<String>) -> fs::Result<usize> {
+async fn change_directory(
+    process: &Process,
+    path: failure::Result<String>,
+) -> failure::Result<usize> {
     let path = path?;
     if path.len() > PATH_SIZE {
         return Err(Failure(NAME_TOO_LONG));

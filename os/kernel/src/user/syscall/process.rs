@@ -1,14 +1,15 @@
 //! Processes.
 use super::{Result, files};
 use crate::fs::{self, Operation, Reply, path};
+use crate::group::Group;
 use crate::memory::OutOfMemory;
 use crate::memory::account::Charge;
 use crate::memory::address_space::AddressSpace;
 use crate::pace::checkpoint;
-use crate::process::{self, Global, Group, Process, Waited};
+use crate::process::{self, Global, Process, Waited};
 use crate::programs;
-use crate::thread::{End, Thread};
 use crate::trap::Context;
+use crate::user::thread::{self, End, Thread};
 use crate::wait::{WaitMode, until};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -64,7 +65,9 @@ pub(super) async fn fork(process: &Arc<Process>, context: &Context) -> isize {
     }
     let mut child = context.fork();
     child.set_result(0);
-    let forked = process.fork(child).await;
+    let forked = process
+        .fork(|process| thread::start_main(process, child))
+        .await;
     forked.map_or(FAILED, |child| child.pid as isize)
 }
 
@@ -104,7 +107,7 @@ async fn find_program(process: &Process, path: &str) -> Option<(Cow<'static, [u8
         return Some((Cow::Borrowed(program), Charge::none()));
     }
     let absolute = path::absolute(&process.directory.lock(), path);
-    let operation = Operation::ReadAll(absolute, MAX_PROGRAM, process.account.clone());
+    let operation = Operation::ReadAll(absolute, MAX_PROGRAM, process.memory.account.clone());
     match fs::perform(operation).await {
         Ok(Reply::Contents(program, charge)) => Some((Cow::Owned(program), charge)),
         _ => None,
@@ -248,7 +251,7 @@ fn old_end(moved: core::result::Result<usize, OutOfMemory>) -> isize {
 /// Lowers the limit of the process's account to so many bytes; returns the limit from now on.
 #[inline(never)]
 pub(super) fn limit_memory(process: &Process, bytes: usize) -> isize {
-    let limit = process.account.lower(bytes);
+    let limit = process.memory.account.lower(bytes);
     // Larger than any memory, but no error.
     limit.map_or(FAILED, |limit| limit.min(isize::MAX as usize) as isize)
 }

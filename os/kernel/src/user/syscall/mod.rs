@@ -8,13 +8,13 @@ mod fs;
 mod information;
 mod net;
 mod process;
+mod ring;
 mod sync;
 mod thread;
 
 use crate::device::calendar;
 use crate::fault;
 use crate::file::File;
-use crate::kernel_thread::{Call, KernelThread};
 use crate::memory::OutOfMemory;
 use crate::memory::account;
 use crate::memory::frame;
@@ -22,9 +22,10 @@ use crate::memory::user::{BadAddress, UserBuffer};
 use crate::pace;
 use crate::process::Process;
 use crate::stretch::{self, Work};
-use crate::thread::{End, Thread};
 use crate::trap::Context;
-use crate::upcall;
+use crate::user::kernel_thread::{Call, KernelThread};
+use crate::user::thread::{End, Thread};
+use crate::user::upcall;
 use crate::wait::WaitMode;
 use crate::{clock, hart};
 use alloc::boxed::Box;
@@ -98,7 +99,7 @@ pub(crate) fn serve_at_once(thread: &Thread, context: &Context) -> Option<Result
         UPCALL_SETUP if upcall::set_up(thread, first, second) => 0,
         UPCALL_SETUP => FAILED,
         UPCALL_RAISE => match process.find_worker(first) {
-            Some(worker) if upcall::raise(process, worker) => 0,
+            Some(worker) if process.raise(worker) => 0,
             _ => FAILED,
         },
         WAIT_MODE => thread::wait_mode(process, first),
@@ -304,7 +305,11 @@ pub(crate) fn at_once(
         CALENDAR => Ok(calendar::seconds().map_or(NO_DEVICE, |seconds| seconds as isize)),
         SERVICE_MODEL => Ok(thread::service_model(process, first)),
         CALLS_MADE => Ok(process.calls_made.load(Ordering::Relaxed) as isize),
-        FAULT => Ok(fault::serve(process, arguments)),
+        FAULT => {
+            let is_allowed = process.has_right(MACHINE);
+            let (own, pid) = (&process.faults, process.pid);
+            Ok(fault::serve(own, pid, is_allowed, arguments))
+        }
         GROUP_SET => return information::set_group_at_once(process, first, second).map(Ok),
         FOREGROUND => return information::set_foreground_at_once(process, first).map(Ok),
         _ => Ok(NOT_IMPLEMENTED),

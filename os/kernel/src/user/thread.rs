@@ -3,15 +3,18 @@
 //! A thread's coroutine is the switching coroutine of COPS (section 3.3). It never holds the hart
 //! for longer than up to the next clock tick. Its priority is that of the most urgent coroutine of
 //! its worker.
+use crate::executor::{is_more_urgent_ready, priority};
 use crate::lock::Mutex;
-use crate::memory::account::Charge;
+use crate::memory::OutOfMemory;
+use crate::memory::account::{self, Charge};
 use crate::memory::stack::Stack;
 use crate::memory::user::BadAddress;
 use crate::pace;
-use crate::process::{Global, Process, Worker, priority};
+use crate::process::{Global, MAIN, Process, Worker};
 use crate::stretch::{self, Work};
 use crate::trap::{self, Context, Trap};
-use crate::{clock, device, hart, println, syscall, upcall};
+use crate::user::{syscall, upcall};
+use crate::{clock, device, hart, println};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use corank_abi::call::FAILED;
@@ -19,9 +22,6 @@ use corank_abi::exit_code::{ABORTED, ILLEGAL_INSTRUCTION, MEMORY_FAULT};
 use corank_abi::upcall::MOST_INTERRUPTED_CALLS;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
-
-/// The number of a process's main thread.
-pub(crate) const MAIN: usize = 0;
 
 /// What a thread's coroutine owns.
 ///
@@ -120,6 +120,63 @@ impl Drop for Thread {
     }
 }
 
+/// What a thread may cost beside its coroutine: floating-point registers, and calls that are under
+/// way.
+const THREAD: usize = 512;
+
+/// Starts a thread, which begins with the registers that `context` returns for its number.
+///
+/// Returns the number.
+///
+/// # Errors
+/// When there is no memory for it, and those of `context`.
+pub(crate) fn start(
+    process: &Arc<Process>,
+    context: impl FnOnce(usize) -> Result<Context, OutOfMemory>,
+) -> Result<usize, OutOfMemory> {
+    let (tid, worker) = process.reserve_thread()?;
+    // If there is no place for its coroutine, the thread stays here, and goes when nothing is held.
+    let mut unstarted = Some(Thread::new(process.clone(), tid, worker));
+    let context = context(tid)?;
+    process.make_thread(tid, worker, |priority| {
+        let thread = |charge| {
+            let mut thread = unstarted.take().expect("it is called once");
+            thread.charge = charge;
+            run(thread, context, None)
+        };
+        let started = account::spawn(&process.memory.account, priority, THREAD, thread)?;
+        Ok(started.id())
+    })?;
+    Ok(tid)
+}
+
+/// Starts the main thread of a process from these registers.
+///
+/// # Errors
+/// When there is no memory for it.
+pub(crate) fn start_main(process: &Arc<Process>, context: Context) -> Result<(), OutOfMemory> {
+    start(process, |_| Ok(context)).map(drop)
+}
+
+/// Starts a thread with a stack of its own at `entry`, with `argument` in its first register.
+///
+/// Returns its number.
+///
+/// # Errors
+/// When there is no memory for it.
+pub(crate) fn start_at(
+    process: &Arc<Process>,
+    entry: usize,
+    argument: usize,
+) -> Result<usize, OutOfMemory> {
+    start(process, |tid| {
+        let top = process.with_memory(|space| space.map_stack(tid), Err(OutOfMemory))?;
+        let mut context = Context::new(entry, top);
+        context.x[10] = argument;
+        Ok(context)
+    })
+}
+
 /// Why a thread does not go on after its system call.
 #[derive(Debug)]
 pub(crate) enum End {
@@ -204,7 +261,7 @@ pub(crate) async fn run(
                             context.set_result(result);
                             // What the call has made ready may be more urgent than this process
                             // (COPS, section 3.3).
-                            if hart::is_more_urgent_ready(priority(thread.worker().level())) {
+                            if is_more_urgent_ready(priority(thread.worker().level())) {
                                 thread.watch_timers();
                                 corank::yield_now().await;
                             }

@@ -1,9 +1,10 @@
 //! Files: what is read and written, and pipes. Calls on the file system are in `files`.
 use super::Result;
-use crate::file::{File, Transferred, pipe, pipe::Writer};
+use crate::failure::Transferred;
+use crate::file::{File, pipe, pipe::Writer};
 use crate::memory::user::UserBuffer;
+use crate::parked::Unparked;
 use crate::process::Process;
-use crate::ring::Unparked;
 use crate::wait::WaitMode;
 use alloc::sync::Arc;
 use corank_abi::call::FAILED;
@@ -19,13 +20,13 @@ pub(super) fn read_at_once(
 ) -> Option<Result> {
     // A pipe is read without a share of the file, because pipes are read most often.
     let read = |file: &File| match file {
-        File::PipeRead(end) => Ok(end.read_at_once(process, buffer)),
+        File::PipeRead(end) => Ok(end.read_at_once(&process.memory, buffer)),
         other => Err(other.clone()),
     };
     match process.use_file(descriptor, read, |_| false) {
         None => Some(Ok(FAILED)),
         Some((Ok(read), _)) => read.map(|read| number(read.map(Ok))),
-        Some((Err(file), _)) => file.read_at_once(process, buffer).map(number),
+        Some((Err(file), _)) => file.read_at_once(&process.memory, buffer).map(number),
     }
 }
 
@@ -37,7 +38,7 @@ pub(super) fn write_at_once(
     let mut unparked = None;
     let write = |file: &File| match file {
         File::PipeWrite(end) => {
-            Ok(end.write_at_once(process, buffer, Writer::Anyone, &mut unparked))
+            Ok(end.write_at_once(&process.memory, buffer, Writer::Anyone, &mut unparked))
         }
         other => Err(other.clone()),
     };
@@ -47,7 +48,7 @@ pub(super) fn write_at_once(
             Unparked::settle(unparked);
             written.map(number)
         }
-        Some((Err(file), _)) => file.write_at_once(process, buffer).map(number),
+        Some((Err(file), _)) => file.write_at_once(&process.memory, buffer).map(number),
     }
 }
 
@@ -60,7 +61,7 @@ pub(super) async fn read(
     let Some(file) = process.file(descriptor) else {
         return Ok(FAILED);
     };
-    number(file.read(process, mode, buffer).await)
+    number(file.read(&process.memory, mode, buffer).await)
 }
 
 pub(super) async fn write(
@@ -72,7 +73,7 @@ pub(super) async fn write(
     let Some(file) = process.file(descriptor) else {
         return Ok(FAILED);
     };
-    number(file.write(process, mode, buffer).await)
+    number(file.write(&process.memory, mode, buffer).await)
 }
 
 #[inline(never)]
@@ -106,7 +107,7 @@ pub(super) async fn close(process: &Process, descriptor: usize) -> isize {
 
 #[inline(never)]
 pub(super) fn pipe(process: &Process, ends: usize) -> Result {
-    let Ok((read, write)) = pipe::pipe(&process.account) else {
+    let Ok((read, write)) = pipe::pipe(&process.memory.account) else {
         return Ok(FAILED);
     };
     let Some([read, write]) = process.open_two([File::PipeRead(read), File::PipeWrite(write)])

@@ -1,0 +1,85 @@
+//! What an asynchronous read can be parked in.
+use super::pipe::{self, ReadEnd};
+use crate::failure::Transferred;
+use crate::memory::user::{UserBuffer, UserMemory};
+use crate::net::Connection;
+use crate::parked::{Parked, Place, Slot};
+use crate::wait::WaitMode;
+use alloc::sync::Arc;
+
+/// What a read can be parked in.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    Pipe(ReadEnd),
+    Connection(Arc<Connection>),
+}
+
+impl Source {
+    /// Tests whether a read of so many bytes can be parked.
+    ///
+    /// While it waits it must not take some of them.
+    pub(crate) fn can_park(&self, length: usize) -> bool {
+        match self {
+            Source::Pipe(_) => length <= pipe::CAPACITY,
+            // A read takes what there is, at once.
+            Source::Connection(_) => true,
+        }
+    }
+
+    /// Parks a read.
+    ///
+    /// It comes back if it need not wait, or if other reads wait already.
+    pub(crate) fn park(&self, parked: Parked) -> Option<Parked> {
+        match self {
+            Source::Pipe(end) => end.park(parked),
+            Source::Connection(connection) => connection.park(parked),
+        }
+    }
+
+    /// Takes out the read that is parked for the call at `place` of the process with this memory,
+    /// if it still is.
+    pub(crate) fn take_parked(&self, memory: &UserMemory, place: Place) -> Option<Parked> {
+        self.with_slot(|slot| slot.take_call(memory, place))
+    }
+
+    /// Sets the level of the read that is parked for the call at `place` of the process with this
+    /// memory, if it still is.
+    pub(crate) fn set_parked_level(&self, memory: &UserMemory, place: Place, level: u8) {
+        self.with_slot(|slot| slot.set_level(memory, place, level));
+    }
+
+    fn with_slot<T>(&self, use_it: impl FnOnce(&mut Slot) -> T) -> T {
+        match self {
+            Source::Pipe(end) => end.with_slot(use_it),
+            Source::Connection(connection) => connection.with_slot(use_it),
+        }
+    }
+
+    /// Reads as [`File::read`](super::File::read) does.
+    ///
+    /// # Errors
+    /// As that.
+    pub(crate) async fn read(&self, memory: &UserMemory, buffer: &mut UserBuffer) -> Transferred {
+        match self {
+            Source::Pipe(end) => end.read(memory, WaitMode::Block, buffer).await.map(Ok),
+            Source::Connection(connection) => {
+                connection.read(memory, WaitMode::Block, buffer).await
+            }
+        }
+    }
+
+    /// Reads if that is done without waiting, as
+    /// [`File::read_at_once`](super::File::read_at_once).
+    pub(crate) fn read_at_once(
+        &self,
+        memory: &UserMemory,
+        mut buffer: UserBuffer,
+    ) -> Option<Transferred> {
+        match self {
+            Source::Pipe(end) => end
+                .read_at_once(memory, buffer)
+                .map(|result| result.map(Ok)),
+            Source::Connection(connection) => connection.read_now(memory, &mut buffer),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Reads from pipes and connections that wait without a coroutine.
+//!
+//! ```text
+//!  submitted ──▶ parked in its source ┬── bytes or the end come from something of its level or less urgent: served there and
+//!                                     │   then, *done*
+//!                                     ├── they come from something more urgent, which must not wait for it: *left* to a coroutine of
+//!                                     │   its own level
+//!                                     └── cancelled, or the process ends: taken out of its source
+//! ```
+//! So a read is never served ahead of what is more urgent (rule I9). Where it would have come next
+//! anyway, making, waking and polling a coroutine for it is saved. The network's service brings
+//! what comes for a connection. It inspects frames before it can determine for which socket they
+//! are. There the read is the last part of inspecting its frame, whatever its level, and as bounded
+//! as that. While it is parked its call is in the table of its ring's calls as any other.
+use crate::failure::Transferred;
+use crate::memory::user::{UserBuffer, UserMemory};
+use alloc::sync::Arc;
+use core::any::Any;
+use core::fmt::Debug;
+
+/// Where a call is in the table of its ring's calls.
+///
+/// It consists of the call's number, which another call may have after this one, and of a second
+/// number that no other call has for a long time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub number: usize,
+    pub serial: u32,
+}
+
+/// What a read is parked for: a process, as far as pipes and connections know it.
+pub(crate) trait Reader: Debug + Send + Sync {
+    /// Returns the memory that the read's buffer lies in.
+    fn memory(&self) -> &UserMemory;
+
+    /// Returns the most urgent level that the reader may claim and that is not more urgent than
+    /// `level`.
+    fn allowed(&self, level: u8) -> u8;
+
+    /// Completes the call with this result, or makes a coroutine that serves it if there is none.
+    ///
+    /// Called without any lock.
+    fn go_on(self: Arc<Self>, call: ParkedCall, result: Option<Transferred>);
+}
+
+/// The call of a parked read.
+#[derive(Debug)]
+pub(crate) struct ParkedCall {
+    /// The ring that the call came from.
+    pub ring: Arc<dyn Any + Send + Sync>,
+    pub place: Place,
+    /// Where the bytes go; none has come yet.
+    pub buffer: UserBuffer,
+}
+
+/// A read that waits without a coroutine.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    /// What the buffer belongs to.
+    pub reader: Arc<dyn Reader>,
+    /// The live level at which it is to be served.
+    pub level: u8,
+    pub call: ParkedCall,
+}
+
+/// Where a read is parked.
+///
+/// It is a part of what the read waits for, under the same lock.
+#[derive(Debug)]
+pub(crate) struct Slot(Option<Parked>);
+
+impl Slot {
+    /// Makes a slot without a read.
+    pub(crate) const fn new() -> Slot {
+        Slot(None)
+    }
+
+    /// Returns the read, if one is parked.
+    #[inline]
+    pub(crate) fn parked(&self) -> Option<&Parked> {
+        self.0.as_ref()
+    }
+
+    /// Takes the read out.
+    ///
+    /// The caller decides what becomes of it.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<Parked> {
+        self.0.take()
+    }
+
+    /// Takes the read out if it is that of the call at `place` of the process with this memory.
+    pub(crate) fn take_call(&mut self, memory: &UserMemory, place: Place) -> Option<Parked> {
+        self.0.take_if(|parked| parked.is(memory, place))
+    }
+
+    /// Sets the level of the read if it is that of the call at `place` of the process with this
+    /// memory.
+    pub(crate) fn set_level(&mut self, memory: &UserMemory, place: Place, level: u8) {
+        let parked = self.0.as_mut();
+        if let Some(parked) = parked.filter(|parked| parked.is(memory, place)) {
+            parked.level = level;
+        }
+    }
+
+    /// Parks a read in the empty slot.
+    pub(crate) fn put(&mut self, parked: Parked) {
+        self.0 = Some(parked);
+    }
+}
+
+/// A read that was parked until now.
+///
+/// The code that holds it [settles](Self::settle) it when it holds no lock.
+#[derive(Debug)]
+#[must_use = "a read that is not settled never ends"]
+pub(crate) struct Unparked {
+    parked: Parked,
+    /// `None` if it is left to a coroutine.
+    result: Option<Transferred>,
+}
+
+impl Parked {
+    fn is(&self, memory: &UserMemory, place: Place) -> bool {
+        self.call.place == place && core::ptr::eq(self.reader.memory(), memory)
+    }
+
+    /// Returns the level at which it is to be served, as far as its process was granted that.
+    pub(crate) fn allowed_level(&self) -> u8 {
+        self.reader.allowed(self.level)
+    }
+
+    /// Tests whether it is at least as urgent as this level.
+    pub(crate) fn is_as_urgent_as(&self, level: u8) -> bool {
+        self.allowed_level() <= level
+    }
+
+    /// Returns the read as served, with this result.
+    pub(crate) fn done(self, result: Transferred) -> Unparked {
+        Unparked {
+            parked: self,
+            result: Some(result),
+        }
+    }
+
+    /// Leaves the read to a coroutine.
+    pub(crate) fn leave(self) -> Unparked {
+        Unparked {
+            parked: self,
+            result: None,
+        }
+    }
+}
+
+impl Unparked {
+    /// Completes the call, or makes its coroutine.
+    #[inline]
+    pub(crate) fn settle(unparked: Option<Unparked>) {
+        if let Some(Unparked { parked, result }) = unparked {
+            parked.reader.go_on(parked.call, result);
+        }
+    }
+}
