@@ -49,7 +49,7 @@ const SHORT: &[Model] = &[
     },
 ];
 
-/// All configurations, which take some hours.
+/// All configurations, which take about half an hour on two processors.
 ///
 /// `CORANK_MIRI=all` chooses them.
 const ALL: &[Model] = &[

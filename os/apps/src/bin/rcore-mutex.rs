@@ -2,7 +2,7 @@
 #![no_std]
 #![no_main]
 
-#[path = "../rcore/mod.rs"]
+#[path = "../rcore.rs"]
 mod rcore;
 use rcore::*;
 

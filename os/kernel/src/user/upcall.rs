@@ -115,8 +115,8 @@ fn bytes_of(frame: &Frame) -> &[u8; size_of::<Frame>()] {
     unsafe { &*core::ptr::from_ref(frame).cast() }
 }
 
-/// Delivers an interrupt that is [raised](crate::process::Upcalls::are_raised), before the thread goes to user mode
-/// with these registers.
+/// Delivers an interrupt that is [raised](crate::process::Upcalls::are_raised), before the thread
+/// goes to user mode with these registers.
 ///
 /// The registers become those of the handler's begin, unless the interrupt has to wait.
 ///

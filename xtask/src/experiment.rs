@@ -13,7 +13,7 @@ pub(crate) mod tcp;
 ///
 /// Its tests run on the host.
 #[cfg(test)]
-#[path = "../../../os/apps/src/bin/experiment-global/stretches.rs"]
+#[path = "../../os/apps/src/bin/experiment-global/stretches.rs"]
 mod stretches;
 
 use crate::{repository, setup};
