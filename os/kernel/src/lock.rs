@@ -38,6 +38,7 @@ const LOCKED: u32 = 1;
 
 impl RawLock {
     #[cold]
+    #[inline(never)]
     fn wait(&self) {
         let mut checks = 0;
         while self.0.load(Ordering::Relaxed) == LOCKED || !lock_api::RawMutex::try_lock(self) {

@@ -135,12 +135,12 @@ pub(crate) fn start(
     context: impl FnOnce(usize) -> Result<Context, OutOfMemory>,
 ) -> Result<usize, OutOfMemory> {
     let (tid, worker) = process.reserve_thread()?;
+    let thread = Thread::new(process.clone(), tid, worker);
     // If there is no place for its coroutine, the thread stays here, and goes when nothing is held.
-    let mut unstarted = Some(Thread::new(process.clone(), tid, worker));
-    let context = context(tid)?;
+    let mut unstarted = Some((context(tid)?, thread));
     process.make_thread(tid, worker, |priority| {
         let thread = |charge| {
-            let mut thread = unstarted.take().expect("it is called once");
+            let (context, mut thread) = unstarted.take().expect("it is called once");
             thread.charge = charge;
             run(thread, context, None)
         };
