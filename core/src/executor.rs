@@ -222,14 +222,6 @@ impl Executor {
         scheduler.ready()
     }
 
-    /// Returns what sort of coroutine it is (COPS's "type", section 3.1; rule C1).
-    ///
-    /// The port gives the numbers a meaning. It is 0 unless it was
-    /// [set](crate::JoinHandle::set_kind).
-    pub fn kind(&self, id: CoroutineId) -> Option<u8> {
-        self.scheduler().on(id, |block| block.kind.get())
-    }
-
     /// Returns how many coroutines have not exited.
     pub fn live(&self) -> usize {
         self.scheduler().live()

@@ -177,17 +177,3 @@ fn wakes_within_the_executor_need_no_inbox() {
     assert!(executor.published().arriving().is_empty());
     assert_eq!(executor.run_until_idle(), 1);
 }
-
-#[test]
-fn a_kind_belongs_to_one_coroutine() {
-    let executor = Executor::new();
-    let first = executor.spawn(level(1), async {}).unwrap();
-    first.set_kind(7);
-    let id = first.id();
-    assert_eq!(executor.kind(id), Some(7));
-    executor.run_until_idle();
-    drop(first);
-    let second = executor.spawn(level(1), async {}).unwrap();
-    assert_eq!(executor.kind(id), None);
-    assert_eq!(executor.kind(second.id()), Some(0));
-}

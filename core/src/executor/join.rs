@@ -138,11 +138,6 @@ impl<T, const SHARED: bool> JoinHandle<T, SHARED> {
         self.block.id()
     }
 
-    /// Sets what sort of coroutine it is; see [`Executor::kind`](crate::Executor::kind).
-    pub fn set_kind(&self, kind: u8) {
-        self.own(|| self.block.kind.set(kind));
-    }
-
     /// Tests whether the coroutine has finished, was cancelled or has panicked.
     pub fn has_exited(&self) -> bool {
         self.own(|| self.is_over())

@@ -193,11 +193,6 @@ impl SharedExecutor {
         self.own(|scheduler| scheduler.on(id, |block| block.base()))
     }
 
-    /// Returns a coroutine's kind; see [`Executor::kind`](crate::Executor::kind).
-    pub fn kind(&self, id: CoroutineId) -> Option<u8> {
-        self.own(|scheduler| scheduler.on(id, |block| block.kind.get()))
-    }
-
     /// Returns the levels with ready coroutines that no worker serves.
     ///
     /// What has arrived from outside enters the ready queues first.

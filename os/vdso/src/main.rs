@@ -13,13 +13,22 @@ use corank::image::{ENGINE, Engine};
 #[allow(non_upper_case_globals, reason = "it is the symbol's name")]
 // SAFETY: nothing else in the image has this name.
 #[unsafe(no_mangle)]
-static corank_engine: Engine = if cfg!(feature = "alike") {
-    ENGINE.alike()
-} else if cfg!(feature = "alternating") {
-    ENGINE.alternating()
-} else {
+static corank_engine: Engine = engine();
+
+#[cfg(not(any(feature = "alike", feature = "alternating")))]
+const fn engine() -> Engine {
     ENGINE
-};
+}
+
+#[cfg(feature = "alike")]
+const fn engine() -> Engine {
+    ENGINE.alike()
+}
+
+#[cfg(all(feature = "alternating", not(feature = "alike")))]
+const fn engine() -> Engine {
+    ENGINE.alternating()
+}
 
 /// What makes the other image larger.
 #[cfg(feature = "alike")]

@@ -1,8 +1,10 @@
 //! The image's side: the table, and its functions.
 
+#[cfg(feature = "image-variants")]
+mod variants;
+
 use core::pin::Pin;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Deadline, ERRORS, Engine, Fill, LAYOUT, Ran, Setup, Spawned, View};
 use crate::priority::Priority;
@@ -56,33 +58,6 @@ pub const ENGINE: Engine = Engine {
     unlock_for_good,
 };
 
-impl Engine {
-    /// Returns the table of an engine that treats all levels alike.
-    ///
-    /// A scheduler that asks for the strict policy gets the bounded one, with every pick reserved.
-    /// It is for tests that boot a system with another scheduler.
-    #[must_use]
-    pub const fn alike(self) -> Self {
-        Self {
-            create: create_alike,
-            ..self
-        }
-    }
-
-    /// Returns the table of an engine that treats all levels alike in every second scheduler that
-    /// it makes.
-    ///
-    /// It counts the schedulers. It is for tests of a platform's images: the only engine with a
-    /// variable, of which each address space has its own.
-    #[must_use]
-    pub const fn alternating(self) -> Self {
-        Self {
-            create: create_alternating,
-            ..self
-        }
-    }
-}
-
 impl SystemView for View {
     #[inline]
     fn most_urgent_elsewhere(&self) -> Option<Priority> {
@@ -115,26 +90,6 @@ fn config(setup: &Setup, every: u32) -> Config {
         shared: setup.shared,
         relax: setup.relax,
     }
-}
-
-unsafe extern "C" fn create_alike(setup: &Setup) -> Option<NonNull<Scheduler>> {
-    heap_scheduler(config(setup, setup.every.max(1)), setup.memory)
-}
-
-/// The number of the next scheduler that [`Engine::alternating`] makes in this address space.
-///
-/// It does not start at 0. Otherwise an address space that begins with zeros instead of the image's
-/// contents would not be told from one that is right.
-static NEXT: AtomicUsize = AtomicUsize::new(1);
-
-unsafe extern "C" fn create_alternating(setup: &Setup) -> Option<NonNull<Scheduler>> {
-    let is_second = NEXT.fetch_add(1, Ordering::Relaxed) % 2 == 0;
-    let every = if is_second {
-        setup.every.max(1)
-    } else {
-        setup.every
-    };
-    heap_scheduler(config(setup, every), setup.memory)
 }
 
 unsafe extern "C" fn close(scheduler: NonNull<Scheduler>) {

@@ -76,8 +76,6 @@ pub(crate) struct Block {
     pub(crate) inbox_next: AtomicU32,
     /// Index in its chunk.
     slot: u16,
-    /// What sort of coroutine it is, in numbers that the port defines (rule C1).
-    pub(crate) kind: Cell<u8>,
     /// Whether the future has been dropped, or its destructor is under way: not to be dropped
     /// again.
     ///
@@ -142,7 +140,6 @@ impl Block {
             flags: Cell::new(Flags::default()),
             index,
             slot,
-            kind: Cell::new(0),
             future_gone: Cell::new(false),
             tally: Tally::default(),
         }
@@ -156,7 +153,6 @@ impl Block {
         self.base.set(priority.level());
         self.set_level(priority);
         self.flags.set(Flags::HANDLE);
-        self.kind.set(0);
         self.future_gone.set(false);
     }
 
