@@ -282,8 +282,8 @@ impl State {
             return Some(parked.leave());
         }
         let wanted = parked.call.buffer.length;
-        let reader = parked.reader.clone();
-        let taken = self.bytes.take(reader.memory(), &mut parked.call.buffer);
+        let Parked { reader, call, .. } = &mut parked;
+        let taken = self.bytes.take(reader.memory(), &mut call.buffer);
         let result = taken.map(|()| Ok(wanted - parked.call.buffer.length));
         Some(parked.done(result))
     }

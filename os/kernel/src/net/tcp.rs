@@ -329,8 +329,12 @@ fn unpark(socket: &Arc<Endpoint>, state: &mut State, served: &mut Vec<Unparked>)
     let Some(mut parked) = state.parked.take() else {
         return;
     };
-    let reader = parked.reader.clone();
-    match try_read(socket, state, reader.memory(), &mut parked.call.buffer) {
+    match try_read(
+        socket,
+        state,
+        parked.reader.memory(),
+        &mut parked.call.buffer,
+    ) {
         Some(read) => served.push(parked.done(read)),
         None => state.parked.put(parked),
     }
