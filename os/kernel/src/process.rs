@@ -561,12 +561,11 @@ impl State {
         if descriptor >= MAX_FILES || self.ending.is_some() {
             return Err(file);
         }
-        match self.files.get_mut(descriptor) {
-            Some(place) => *place = Some(file),
-            None => {
-                let pushed = self.files.push(account, Some(file));
-                pushed.map_err(|file| file.expect("just passed"))?;
-            }
+        if descriptor >= self.files.len() {
+            let pushed = self.files.push(account, Some(file));
+            pushed.map_err(|file| file.expect("just passed"))?;
+        } else if let Some(place) = self.files.get_mut(descriptor) {
+            *place = Some(file);
         }
         self.note_taken(descriptor);
         self.first_free_file = descriptor + 1;
@@ -575,21 +574,37 @@ impl State {
 
     /// Returns the lowest descriptor that is free.
     ///
-    /// Checks 64 of them at once.
+    /// Checks 64 of them at once, after the one that is mostly free.
     fn lowest_free(&self) -> usize {
+        if !self.is_taken(self.first_free_file) {
+            return self.first_free_file;
+        }
         let from = self.first_free_file / 64;
         let words = self.taken_files.iter().enumerate().skip(from);
         words
             .map(|(word, taken)| (64 * word, taken.trailing_ones() as usize))
             .find(|(_, taken)| *taken < 64)
-            .map_or(self.files.len(), |(first, taken)| first + taken)
+            .map_or(64 * self.taken_files.len(), |(first, taken)| first + taken)
     }
 
-    /// Marks the descriptor, which the table has, as taken.
+    fn is_taken(&self, descriptor: usize) -> bool {
+        let word = self.taken_files.get(descriptor / 64);
+        word.is_some_and(|word| word >> (descriptor % 64) & 1 != 0)
+    }
+
+    /// Marks the descriptor as taken.
     fn note_taken(&mut self, descriptor: usize) {
-        let words = self.files.len().div_ceil(64);
-        self.taken_files.resize(words, 0);
-        self.taken_files[descriptor / 64] |= 1 << (descriptor % 64);
+        let (word, bit) = (descriptor / 64, 1 << (descriptor % 64));
+        match self.taken_files.get_mut(word) {
+            Some(taken) => *taken |= bit,
+            None => self.add_word(word, bit),
+        }
+    }
+
+    #[cold]
+    fn add_word(&mut self, word: usize, taken: u64) {
+        self.taken_files.resize(word, 0);
+        self.taken_files.push(taken);
     }
 
     fn close(&mut self, descriptor: usize) -> Option<File> {

@@ -22,6 +22,7 @@ pub(crate) struct Segments<T> {
     first: Vec<T>,
     /// Not empty only where `first` is full. All but the last one are full.
     more: Vec<Vec<T>>,
+    length: usize,
     charge: Charge,
 }
 
@@ -31,14 +32,14 @@ impl<T> Segments<T> {
         Segments {
             first: Vec::new(),
             more: Vec::new(),
+            length: 0,
             charge: Charge::none(),
         }
     }
 
     /// Returns how many items it has.
     pub(crate) fn len(&self) -> usize {
-        let last = self.more.last().map_or(0, Vec::len);
-        self.first.len() + self.more.len().saturating_sub(1) * SEGMENT + last
+        self.length
     }
 
     /// Returns how many items it has room for.
@@ -85,8 +86,19 @@ impl<T> Segments<T> {
     /// Adds an item at the end, at the expense of this account, always the same one.
     ///
     /// The item comes back if there is no memory for it.
+    #[inline]
     pub(crate) fn push(&mut self, account: &Arc<Account>, item: T) -> Result<(), T> {
-        if self.reserve(account).is_err() {
+        match self.place() {
+            Some(segment) => segment.push(item),
+            None => self.push_grown(account, item)?,
+        }
+        self.length += 1;
+        Ok(())
+    }
+
+    #[cold]
+    fn push_grown(&mut self, account: &Arc<Account>, item: T) -> Result<(), T> {
+        if self.grow(account).is_err() {
             return Err(item);
         }
         if let Some(segment) = self.place() {
@@ -97,6 +109,7 @@ impl<T> Segments<T> {
 
     /// Takes the last item out.
     pub(crate) fn pop(&mut self) -> Option<T> {
+        self.length = self.length.saturating_sub(1);
         while let Some(last) = self.more.last_mut() {
             if let Some(item) = last.pop() {
                 return Some(item);

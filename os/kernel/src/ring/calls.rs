@@ -482,8 +482,8 @@ impl Calls {
     ///
     /// Returns `None` when all calls of the process were cancelled.
     pub(crate) fn finish(&mut self, number: usize) -> Option<Finished> {
-        self.leave(number)?;
-        let call = &mut self.calls[number];
+        self.leave(number);
+        let call = self.calls.get_mut(number)?;
         let served = call.served;
         let cancel = call.cancel.take();
         let mut file = None;
@@ -521,9 +521,10 @@ impl Calls {
     ///
     /// What is linked behind the call is removed with it.
     pub(crate) fn abandon(&mut self, place: Place) {
-        if self.at(place).is_none() || self.leave(place.number).is_none() {
+        if self.at(place).is_none() {
             return;
         }
+        self.leave(place.number);
         let call = self.calls.remove(place.number);
         self.cancels -= usize::from(call.cancel.is_some());
         let linked = call.rest.map_or(0, |rest| rest.reporting());
@@ -535,9 +536,10 @@ impl Calls {
     /// Returns what waits for its end, and whether something is linked behind it, which is
     /// [taken](Self::take_linked) next. If nothing is, the call is gone.
     pub(crate) fn fail(&mut self, place: Place) -> (Option<Arc<Cancel>>, bool) {
-        if self.at(place).is_none() || self.leave(place.number).is_none() {
+        if self.at(place).is_none() {
             return (None, false);
         }
+        self.leave(place.number);
         let call = &mut self.calls[place.number];
         // Nothing finds it from now on.
         call.served.flags = SILENT;

@@ -2,7 +2,7 @@
 use corank_abi::call::*;
 use corank_user::{process, raw};
 
-use crate::support::{BAD_ADDRESS, KERNEL, UNMAPPED, call, expect_end, pipe, tests};
+use crate::support::{BAD_ADDRESS, KERNEL, UNMAPPED, call, exit_code, expect_end, pipe, tests};
 
 tests![
     unknown_calls_are_not_implemented,
@@ -22,6 +22,7 @@ tests![
     wait_modes,
     dup_shares_the_file,
     numbers_are_reused_from_the_lowest,
+    a_child_opens_at_the_lowest_that_was_closed,
 ];
 
 fn unknown_calls_are_not_implemented() {
@@ -258,4 +259,23 @@ fn numbers_are_reused_from_the_lowest() {
     assert_eq!(unsafe { raw::system_call(DUP, [1, 0, 0]) }, 3);
     assert_eq!(call(DUP, [1, 0, 0]), 4);
     assert_eq!(call(DUP, [1, 0, 0]), 6);
+}
+
+/// Tests it where no descriptor behind a whole word of the kernel's table is open.
+fn a_child_opens_at_the_lowest_that_was_closed() {
+    for descriptor in 3..200 {
+        assert_eq!(call(DUP, [1, 0, 0]), descriptor);
+    }
+    for descriptor in 64..200 {
+        assert_eq!(call(CLOSE, [descriptor, 0, 0]), 0);
+    }
+    let code = exit_code(|| {
+        assert_eq!(call(DUP, [1, 0, 0]), 64);
+        assert_eq!(call(DUP, [1, 0, 0]), 65);
+        6
+    });
+    assert_eq!(code, 6);
+    for descriptor in 3..64 {
+        assert_eq!(call(CLOSE, [descriptor, 0, 0]), 0);
+    }
 }

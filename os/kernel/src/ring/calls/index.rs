@@ -101,9 +101,18 @@ impl Calls {
     }
 
     /// Puts a call into its bucket, unless [`index_some`](Self::index_some) will do that.
+    #[inline]
     pub(super) fn enter(&mut self, number: usize) {
+        // Mostly nothing is indexed.
+        if number < self.indexed {
+            self.enter_bucket(number);
+        }
+    }
+
+    #[inline(never)]
+    fn enter_bucket(&mut self, number: usize) {
         let served = self.calls[number].served;
-        if number >= self.indexed || !served.reports() {
+        if !served.reports() {
             return;
         }
         self.entered = self.entered.wrapping_add(1);
@@ -116,14 +125,19 @@ impl Calls {
         }
     }
 
-    /// Takes a call out of its bucket.
-    ///
-    /// Returns `None` if there is no such call.
-    pub(super) fn leave(&mut self, number: usize) -> Option<()> {
-        let call = self.calls.get(number)?;
-        if number >= self.indexed || !call.served.reports() {
-            return Some(());
+    /// Takes a call out of its bucket, if there is such a call and it is in one.
+    #[inline]
+    pub(super) fn leave(&mut self, number: usize) {
+        if number < self.indexed {
+            self.leave_bucket(number);
         }
+    }
+
+    #[inline(never)]
+    fn leave_bucket(&mut self, number: usize) {
+        let Some(call) = self.calls.get(number).filter(|call| call.served.reports()) else {
+            return;
+        };
         let (previous, next, key) = (call.previous, call.next, call.served.key);
         match self.calls.get_mut(previous as usize) {
             Some(previous) => previous.next = next,
@@ -135,7 +149,6 @@ impl Calls {
         if let Some(next) = self.calls.get_mut(next as usize) {
             next.previous = previous;
         }
-        Some(())
     }
 
     /// Puts a bounded number of calls into their buckets, which this account pays for.

@@ -34,6 +34,16 @@ enum Next {
     Piece,
 }
 
+/// How far the submissions in a ring have been served.
+enum Served {
+    /// None is left.
+    All,
+    /// Something more urgent goes first.
+    Some,
+    /// All up to this one. It re-prioritises a call, which may have to give way.
+    Reprioritize(Submission),
+}
+
 impl Ring {
     /// Serves the submissions that are there now, then waits for completions.
     ///
@@ -54,9 +64,10 @@ impl Ring {
         }
         let end = head.wrapping_add(queued);
         loop {
-            match self.next(process, end) {
-                Next::Nothing => break,
-                Next::Submission(submission) if submission.call as usize == RING_REPRIORITIZE => {
+            match self.serve_some(process, end)? {
+                Served::All => break,
+                Served::Some => {}
+                Served::Reprioritize(submission) => {
                     let [key, level, _] = submission.arguments;
                     // It may give way meanwhile, and as many threads as there are may do so. It
                     // counts as long as it has no completion.
@@ -68,22 +79,15 @@ impl Ring {
                     let result = apart(self.reprioritize(process, key, level as usize)).await;
                     self.complete(process, Tag::of(&submission), result);
                     self.state.lock().calls.remove_linked(1);
-                }
-                Next::Submission(submission) => {
-                    let served = self.serve(process, submission, end);
-                    if submission.flags & LINK != 0 {
-                        self.state.lock().is_taken_apart = false;
+                    stretch::check();
+                    if !has_more_urgent_work() {
+                        continue;
                     }
-                    served?;
                 }
-                Next::Piece => process.step(),
             }
-            stretch::check();
-            if has_more_urgent_work() {
-                // The process counts by what it says now.
-                thread.come_to_rest();
-                checkpoint().await;
-            }
+            // The process counts by what it says now.
+            thread.come_to_rest();
+            checkpoint().await;
         }
         thread.come_to_rest();
         // What was just served may have woken other calls of this process. They go first, so that
@@ -122,6 +126,41 @@ impl Ring {
             ready => ready,
         });
         Ok(ready.await as isize)
+    }
+
+    /// Serves submissions, up to the one with number `end`, until something has to give way.
+    ///
+    /// It is apart from [`enter`](Self::enter), so that submissions do not go through that one's
+    /// frame.
+    ///
+    /// # Errors
+    /// When a submission passes a bad pointer.
+    #[inline(never)]
+    fn serve_some(
+        self: &Arc<Ring>,
+        process: &Arc<Process>,
+        end: u32,
+    ) -> Result<Served, BadAddress> {
+        loop {
+            match &self.next(process, end) {
+                Next::Nothing => return Ok(Served::All),
+                Next::Submission(submission) if submission.call as usize == RING_REPRIORITIZE => {
+                    return Ok(Served::Reprioritize(*submission));
+                }
+                Next::Submission(submission) => {
+                    let served = self.serve(process, submission, end);
+                    if submission.flags & LINK != 0 {
+                        self.state.lock().is_taken_apart = false;
+                    }
+                    served?;
+                }
+                Next::Piece => process.step(),
+            }
+            stretch::check();
+            if has_more_urgent_work() {
+                return Ok(Served::Some);
+            }
+        }
     }
 
     /// Takes the next submission, up to the one with number `end`.

@@ -187,7 +187,7 @@ impl Ring {
         let served = Tag::of(first);
         self.complete(process, served, FAILED);
         match served.close() {
-            Some(close) => self.serve(process, close, end),
+            Some(close) => self.serve(process, &close, end),
             None => Ok(()),
         }
     }

@@ -30,27 +30,27 @@ impl Ring {
     pub(super) fn serve(
         self: &Arc<Ring>,
         process: &Arc<Process>,
-        first: Submission,
+        first: &Submission,
         end: u32,
     ) -> Result<(), BadAddress> {
         stretch::works_on(Work::Submission(first.call as usize));
         process.step();
         match first.call as usize {
-            WRITE if self.write(process, &first)? => return Ok(()),
+            WRITE if self.write(process, first)? => return Ok(()),
             _ => {}
         }
-        if let Some(result) = syscall::at_once(process, first.call as usize, arguments(&first)) {
-            let served = Tag::of(&first);
+        if let Some(result) = syscall::at_once(process, first.call as usize, arguments(first)) {
+            let served = Tag::of(first);
             self.complete(process, served, result.or_else(BadAddress::or_failed)?);
             return match served.close() {
-                Some(close) => self.serve(process, close, end),
+                Some(close) => self.serve(process, &close, end),
                 None => Ok(()),
             };
         }
-        if first.call as usize == READ && self.park(process, &first) {
+        if first.call as usize == READ && self.park(process, first) {
             return Ok(());
         }
-        self.serve_later(process, &first, end)
+        self.serve_later(process, first, end)
     }
 
     /// Serves a write to a pipe that need not wait, and closes the file if the call takes it along.
