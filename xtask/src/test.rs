@@ -24,6 +24,7 @@ mod outside;
 mod privileges;
 mod publish;
 mod quick;
+mod references;
 mod stages;
 mod storage;
 

@@ -47,7 +47,7 @@ pub(super) fn check(context: &mut Context) -> Result<Outcome> {
 }
 
 /// Returns the tracked files with these names, from the repository's root.
-fn files(patterns: &[&str]) -> Result<Vec<String>> {
+pub(super) fn files(patterns: &[&str]) -> Result<Vec<String>> {
     let root = repository::root().to_string_lossy();
     let arguments = [&["-C", &root, "ls-files", "--"], patterns].concat();
     let list = process::answer("git", &arguments).context("`git ls-files` failed")?;
@@ -99,7 +99,7 @@ fn comments(content: &str) -> Vec<(usize, &str)> {
 }
 
 /// Returns the lines of a document without its blocks of code.
-fn text(content: &str) -> Vec<(usize, &str)> {
+pub(super) fn text(content: &str) -> Vec<(usize, &str)> {
     let mut code = false;
     let mut lines = Vec::new();
     for (at, line) in content.lines().enumerate() {

@@ -5,7 +5,7 @@ use super::privileges::{Privileges, withhold};
 use super::quick::Change;
 use super::{
     Context, attack, command, cpp, edge, format, gateway, http, image, language, layers, layout,
-    machine, miri, model, net, outside, publish, storage,
+    machine, miri, model, net, outside, publish, references, storage,
 };
 use crate::process;
 use crate::repository;
@@ -100,6 +100,14 @@ pub(super) const STAGES: &[Stage] = &[
         reads: EVERYTHING,
         limit: minutes(1),
         run: language::check,
+    },
+    Stage {
+        name: "references",
+        about: "the files and the tests that documents name are there",
+        sources: Sources::Path("README.md"),
+        reads: EVERYTHING,
+        limit: minutes(1),
+        run: references::check,
     },
     Stage {
         name: "lint",
