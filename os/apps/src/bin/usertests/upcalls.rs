@@ -8,7 +8,7 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use corank_abi::call::*;
-use corank_abi::page::WORKERS;
+use corank_abi::page::{PROCESS_PAGE, ProcessPage, WORKERS};
 use corank_abi::upcall::{Block, Frame, STACK_COUNT, STACK_SIZE, STACKS, stack_top};
 use corank_user::io::OwnedFd;
 use corank_user::process::Pid;
@@ -65,12 +65,16 @@ global_asm!(
     upcall_return = const UPCALL_RETURN,
 );
 
-// A handler that forks, and returns on both sides.
+// A handler that withdraws what claim_timer has said, forks, and returns on both sides.
+//
+// A child inherits timers, and its flag is open: one that is due would interrupt the child again.
 global_asm!(
     ".section .text.usertests_fork, \"ax\", @progbits",
     ".globl usertests_fork",
     "usertests_fork:",
     "mv s1, a0",
+    "li t0, {timers}",
+    "sd zero, (t0)",
     "li a7, {fork}",
     "ecall",
     "la t0, {child}",
@@ -79,6 +83,7 @@ global_asm!(
     "li a7, {upcall_return}",
     "ecall",
     "unimp",
+    timers = const PROCESS_PAGE + offset_of!(ProcessPage, deadlines.levels),
     child = sym CHILD,
     fork = const FORK,
     upcall_return = const UPCALL_RETURN,
@@ -442,6 +447,8 @@ fn read_and_be_interrupted(write: impl FnOnce(OwnedFd) -> Option<Pid>) -> isize 
         READ,
         [reader.number(), (&raw mut byte).expose_provenance(), 1],
     );
+    // A timer that is still claimed would interrupt here.
+    thread::yield_now();
     claim_no_timers();
     if let Some(writer) = writer {
         assert_eq!(process::wait(writer).expect("the child").code, 0);
