@@ -1,7 +1,10 @@
 //! Tells the linker where a program's parts lie.
 fn main() {
     let directory = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
-    let script = format!("{directory}/../user/program.ld");
-    println!("cargo:rerun-if-changed={script}");
-    println!("cargo:rustc-link-arg-bins=-T{script}");
+    let folder = format!("{directory}/../user");
+    for file in ["program.ld", "hot.ld", "hot-constants.ld"] {
+        println!("cargo:rerun-if-changed={folder}/{file}");
+    }
+    println!("cargo:rustc-link-arg-bins=-T{folder}/program.ld");
+    println!("cargo:rustc-link-arg-bins=-L{folder}");
 }

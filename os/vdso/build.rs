@@ -3,6 +3,7 @@ fn main() {
     let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let exports = format!("--version-script={here}/exports.map");
     let layout = format!("--script={here}/image.ld");
+    let lists = format!("-L{here}");
     let arguments = [
         "-shared",
         "-soname=vdso.so",
@@ -16,10 +17,12 @@ fn main() {
         "-zmax-page-size=4096",
         &exports,
         &layout,
+        &lists,
     ];
     for argument in arguments {
         println!("cargo:rustc-link-arg-bins={argument}");
     }
-    println!("cargo:rerun-if-changed=exports.map");
-    println!("cargo:rerun-if-changed=image.ld");
+    for file in ["exports.map", "image.ld", "hot.ld", "hot-constants.ld"] {
+        println!("cargo:rerun-if-changed={file}");
+    }
 }

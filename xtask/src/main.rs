@@ -51,8 +51,8 @@ enum Command {
     Experiment(experiment::Options),
     /// Boots the OS, runs one program, ends with the program's exit code
     Os(os::Options),
-    /// Shows where the code of a step of experiment B lies, and how the linker scripts name it
-    OsLayout,
+    /// Shows where the code of a step of experiment B lies, or lists it for the linker scripts
+    OsLayout(os::layout::Options),
     /// Measures the longest stretches of kernel work without a check for more urgent work
     Limits(os::limits::Options),
     /// The coroutine frames in a firmware: their sizes, and whether they fit
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
         Command::Attack(options) => attack::run(&options),
         Command::Experiment(options) => experiment::run(&options),
         Command::Os(options) => os::run(&options),
-        Command::OsLayout => os::layout::run(),
+        Command::OsLayout(options) => os::layout::run(&options),
         Command::Limits(options) => os::limits::run(&options),
         Command::Frames(options) => corank_frames::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Release(options) => release::run(&options),

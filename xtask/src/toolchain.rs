@@ -4,7 +4,7 @@
 //! Otherwise Debian's `rustc-web` builds the standard library from the sources in `rust-web-src`.
 
 use crate::process;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::Command;
 
@@ -85,6 +85,20 @@ impl BareMetal {
                 "no Rust toolchain for bare metal on this machine; `cargo xtask setup` installs one"
             ),
         }
+    }
+
+    /// Returns its compiler's version, such as `1.96.0`.
+    ///
+    /// # Errors
+    /// When the compiler does not say it.
+    pub(crate) fn compiler(self) -> Result<String> {
+        let rustc = match self {
+            BareMetal::Rustup => "rustc",
+            BareMetal::Debian => "/usr/bin/rustc",
+        };
+        let answer = process::answer(rustc, &["--version"]).unwrap_or_default();
+        let version = answer.split_whitespace().nth(1).map(str::to_string);
+        version.with_context(|| format!("`{rustc} --version` names no version"))
     }
 
     /// Returns `cargo SUBCOMMAND` for `target`.

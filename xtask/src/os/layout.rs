@@ -2,43 +2,41 @@
 //!
 //! After each change of address space a hart has to find the translation of each page that it
 //! touches. QEMU has to find each block of code again. The linker scripts of kernel, programs and
-//! image therefore name the functions of a step, so that they lie side by side. Names change. This
-//! command boots the machine with QEMU's log of executed blocks, and shows the functions of a step
-//! and how a script names them. The test stage `layout` checks that a step touches few pages of
-//! code.
+//! image therefore include lists of the functions of a step, so that they lie side by side. Names
+//! change, so this command writes the lists: it boots the machine with QEMU's log of executed
+//! blocks. The test stage `layout` checks that a step touches few pages of code.
 
-use super::boot::{Boot, DEFAULT_MEMORY};
-use super::build::{self, Image};
-use super::input::Input;
+mod log;
+mod names;
+
+use super::build;
 use super::vdso;
-use crate::process;
 use crate::progress::Progress;
+use crate::repository;
 use crate::toolchain::BareMetal;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use corank_abi::vdso::{BASE, MAX_SIZE};
+use log::{Blocks, Log, PAGE_SIZE};
 use object::{Object, ObjectSymbol, SymbolKind};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, Stdio};
-use std::time::Duration;
+use std::process::ExitCode;
 
-const PAGE_SIZE: u64 = 4096;
-/// The address of the trampoline between kernel and programs.
-const TRAMPOLINE: u64 = 0xffff_ffff_ffff_f000;
-/// The number of tasks in series.
-///
-/// Their steps come far more often than anything else that repeats.
-const TASKS: &str = "200";
-const LIMIT: Duration = Duration::from_secs(300);
+/// What `cargo xtask os-layout` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Write the lists that the linker scripts include, for the compiler that is used here
+    #[arg(long)]
+    write: bool,
+}
 
 /// One of the ELF files with code that a step executes.
 struct Part {
     name: &'static str,
-    /// The linker script that lays it out.
-    script: &'static str,
+    /// Where its linker script lies, and the lists that this includes.
+    folder: &'static str,
     /// The addresses at which its code may lie.
     range: Range<u64>,
     /// The most pages of it that a step may touch.
@@ -46,50 +44,64 @@ struct Part {
 }
 
 /// The parts, with the most pages that a step may touch.
-///
-/// The kernel and the program touch as many today.
 const PARTS: [Part; 3] = [
     Part {
         name: "kernel",
-        script: "os/kernel/kernel.ld",
+        folder: "os/kernel",
         range: 0x8020_0000..0x8080_0000,
         most: 5,
     },
     Part {
         name: "program",
-        script: "os/user/program.ld",
+        folder: "os/user",
         range: 0x1_0000..0x100_0000,
         most: 3,
     },
     Part {
         name: "image",
-        script: "os/vdso/image.ld",
+        folder: "os/vdso",
         range: BASE as u64..(BASE + MAX_SIZE) as u64,
         most: 2,
     },
 ];
 
-/// The blocks of code of one step, in the order in which they were first executed.
-type Step = Vec<u64>;
+/// The lists of functions, and of their constants: jump tables.
+const FUNCTIONS: &str = "hot.ld";
+const CONSTANTS: &str = "hot-constants.ld";
 
 /// The code of a part that a step executes.
 pub(crate) struct Touched {
     pub(crate) name: &'static str,
     pub(crate) pages: usize,
     pub(crate) most: usize,
-    /// Each function on a line, with the pattern by which a linker script names it.
+    /// Each function on a line, by its address, size and name.
     pub(crate) functions: String,
 }
 
-/// Prints the functions that a step executes.
-pub(crate) fn run() -> Result<ExitCode> {
+/// The system, with the files of its parts.
+struct System {
+    image: build::Image,
+    files: [PathBuf; 3],
+}
+
+/// Prints the functions that a step executes, or writes the lists.
+///
+/// # Errors
+/// When building or booting fails, no step is found, or a list cannot be written.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mut progress = Progress::spinner("building the operating system");
-    let touched = touched(&mut progress);
+    let touched = if options.write {
+        write(&mut progress)?;
+        progress.say("building the operating system with the new lists");
+        touched(&mut progress)?
+    } else {
+        touched(&mut progress)?
+    };
     progress.finish();
-    for (part, touched) in PARTS.iter().zip(touched?) {
+    for (part, touched) in PARTS.iter().zip(touched) {
         println!(
             "{}: {} pages of code in a step ({})\n{}",
-            touched.name, touched.pages, part.script, touched.functions
+            touched.name, touched.pages, part.folder, touched.functions
         );
     }
     Ok(ExitCode::SUCCESS)
@@ -100,48 +112,98 @@ pub(crate) fn run() -> Result<ExitCode> {
 /// # Errors
 /// When building or booting fails, or no step is found.
 pub(crate) fn touched(progress: &mut Progress) -> Result<Vec<Touched>> {
-    let image = build::build(&[], None, progress)?;
-    let files: [PathBuf; 3] = [
-        image.kernel.clone(),
-        image.kernel.with_file_name("experiment-b"),
-        vdso::build(BareMetal::require()?, &[], progress)?,
-    ];
-    progress.say("a run that logs what it executes");
-    let step = step(&image)?;
-    let parts = PARTS.iter().zip(files);
+    let system = System::build(progress)?;
+    let Log { step, .. } = system.run("coroutine", progress)?;
+    let parts = PARTS.iter().zip(&system.files);
     parts
-        .map(|(part, file)| touched_of(part, &file, &step))
+        .map(|(part, file)| {
+            let (mut pages, mut functions) = (BTreeSet::new(), String::new());
+            for block in step.iter().filter(|block| part.range.contains(block)) {
+                pages.insert(block / PAGE_SIZE);
+            }
+            for (address, size, name) in part.functions(file, &step)? {
+                writeln!(functions, "  {address:x} {size:5} {name}")?;
+            }
+            Ok(Touched {
+                name: part.name,
+                pages: pages.len(),
+                most: part.most,
+                functions,
+            })
+        })
         .collect()
 }
 
-fn touched_of(part: &Part, file: &Path, step: &Step) -> Result<Touched> {
-    let base = if part.range.start == BASE as u64 {
-        part.range.start
-    } else {
-        0
-    };
-    let symbols = functions(file, base)?;
-    let mut pages = BTreeSet::new();
-    let (mut seen, mut functions) = (BTreeSet::new(), String::new());
-    for block in step.iter().filter(|block| part.range.contains(block)) {
-        pages.insert(block / PAGE_SIZE);
-        let behind = symbols.partition_point(|symbol| symbol.0 <= *block);
-        if let Some((address, size, name)) = behind.checked_sub(1).map(|at| &symbols[at])
-            && seen.insert(*address)
-        {
-            writeln!(functions, "  {address:x} {size:5} {}", pattern(name))?;
+/// Writes the lists: a step, then what else coroutines and then threads execute often.
+fn write(progress: &mut Progress) -> Result<()> {
+    let system = System::build(progress)?;
+    let compiler = BareMetal::require()?.compiler()?;
+    let coroutines = system.run("coroutine", progress)?;
+    let threads = system.run("thread-block", progress)?;
+    let blocks = [coroutines.step, coroutines.hot, threads.hot].concat();
+    for (part, file) in PARTS.iter().zip(&system.files) {
+        let (mut code, mut constants) = (String::new(), String::new());
+        let mut seen = BTreeSet::new();
+        for (_, _, name) in part.functions(file, &blocks)? {
+            let name = names::pattern(&name);
+            if seen.insert(name.clone()) {
+                writeln!(code, "*(.text*.{name})")?;
+                writeln!(constants, "*(.rodata.{name})")?;
+            }
+        }
+        for (list, lines) in [(FUNCTIONS, code), (CONSTANTS, constants)] {
+            let path = repository::path(part.folder).join(list);
+            let content = std::fs::read_to_string(&path)
+                .with_context(|| format!("can't read {}", path.display()))?;
+            std::fs::write(&path, names::updated(&content, &compiler, &lines))
+                .with_context(|| format!("can't write {}", path.display()))?;
         }
     }
-    Ok(Touched {
-        name: part.name,
-        pages: pages.len(),
-        most: part.most,
-        functions,
-    })
+    Ok(())
+}
+
+impl System {
+    fn build(progress: &mut Progress) -> Result<System> {
+        let image = build::build(&[], None, progress)?;
+        let files = [
+            image.kernel.clone(),
+            image.kernel.with_file_name("experiment-b"),
+            vdso::build(BareMetal::require()?, &[], progress)?,
+        ];
+        Ok(System { image, files })
+    }
+
+    fn run(&self, model: &str, progress: &mut Progress) -> Result<Log> {
+        progress.say("a run that logs what it executes");
+        log::run(&self.image, model, &PARTS[0].range)
+    }
+}
+
+impl Part {
+    /// Returns address, size and name of the functions of its file that have these blocks, in the
+    /// order of the blocks.
+    fn functions(&self, file: &Path, blocks: &Blocks) -> Result<Vec<(u64, u64, String)>> {
+        let base = if self.range.start == BASE as u64 {
+            self.range.start
+        } else {
+            0
+        };
+        let symbols = symbols(file, base)?;
+        let mut seen = BTreeSet::new();
+        let found = blocks
+            .iter()
+            .filter(|block| self.range.contains(block))
+            .filter_map(|block| {
+                let behind = symbols.partition_point(|symbol| symbol.0 <= *block);
+                let symbol = &symbols[behind.checked_sub(1)?];
+                seen.insert(symbol.0).then(|| symbol.clone())
+            });
+        Ok(found.collect())
+    }
 }
 
 /// Returns address, size and name of a file's functions, in the order of their addresses.
-fn functions(file: &Path, base: u64) -> Result<Vec<(u64, u64, String)>> {
+fn symbols(file: &Path, base: u64) -> Result<Vec<(u64, u64, String)>> {
     let data = std::fs::read(file).with_context(|| format!("can't read {}", file.display()))?;
     let elf = object::File::parse(&*data)
         .with_context(|| format!("{} is no ELF file", file.display()))?;
@@ -156,134 +218,4 @@ fn functions(file: &Path, base: u64) -> Result<Vec<(u64, u64, String)>> {
         .collect();
     found.sort();
     Ok(found)
-}
-
-/// Returns the section of a function as a pattern that matches in other builds too.
-///
-/// Of a mangled name (Rust's v0) it has the identifiers alone, because the text between them
-/// depends on the build.
-fn pattern(name: &str) -> String {
-    if !name.starts_with("_R") {
-        return format!(".text.{name}");
-    }
-    let mut pattern = String::from(".text._R");
-    let mut rest = &name[2..];
-    while let Some(first) = rest.chars().next() {
-        // A crate's number, from `Cs` to `_`, may look like an identifier.
-        if let Some(number) = rest.strip_prefix("Cs")
-            && let Some((_, behind)) = number.split_once('_')
-        {
-            rest = behind;
-            continue;
-        }
-        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let length: usize = rest[..digits].parse().unwrap_or(0);
-        let identifier = rest[digits..].get(..length).unwrap_or("");
-        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        if length > 1
-            && identifier.starts_with(|c: char| c.is_ascii_alphabetic())
-            && identifier.chars().all(is_word)
-        {
-            // Writing to a string can't fail.
-            let _ = write!(pattern, "*{length}{identifier}");
-            rest = &rest[digits + length..];
-        } else {
-            rest = &rest[digits.max(first.len_utf8())..];
-        }
-    }
-    pattern + "*"
-}
-
-/// Returns the step that comes most often.
-///
-/// A step is what is executed from one entry of user mode to the next.
-fn step(image: &Image) -> Result<Step> {
-    let boot = Boot {
-        smp: 1,
-        memory: DEFAULT_MEMORY.to_string(),
-        limit: None,
-        disk: None,
-        network: None,
-        input: Input::None,
-        count: Some(0),
-        command: [
-            "experiment-b",
-            "--models",
-            "coroutine",
-            "--bytes",
-            "1",
-            "--runs",
-            "1",
-            "--n",
-            TASKS,
-        ]
-        .map(str::to_string)
-        .to_vec(),
-    };
-    let mut command = boot.qemu(image);
-    // The log goes to standard error. Its lines are:
-    // `Trace 0: host address [base/address/flags/flags] name`
-    command.args(["-d", "exec,nochain"]);
-    let mut child = process::limited(&command, LIMIT, false)?
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .context("can't start QEMU")?;
-    let log = BufReader::new(child.stderr.take().expect("standard error is piped"));
-    let mut steps: HashMap<BTreeSet<u64>, (usize, Step)> = HashMap::new();
-    let (mut step, mut seen, mut before) = (Step::new(), BTreeSet::new(), 0);
-    for line in log.split(b'\n') {
-        let Some(block) = block(&String::from_utf8_lossy(&line?)) else {
-            continue;
-        };
-        let enters_user =
-            before >= TRAMPOLINE && block < TRAMPOLINE && !PARTS[0].range.contains(&block);
-        before = block;
-        if enters_user {
-            let pages = step.iter().map(|block| block / PAGE_SIZE).collect();
-            let step = std::mem::take(&mut step);
-            seen.clear();
-            steps.entry(pages).or_insert((0, step)).0 += 1;
-        }
-        if seen.insert(block) {
-            step.push(block);
-        }
-    }
-    let status = child.wait()?;
-    match steps.into_values().max_by_key(|(times, _)| *times) {
-        Some((times, step)) if status.success() && times > 50 => Ok(step),
-        _ => bail!("QEMU's log of executed blocks shows no steps of experiment B ({status})"),
-    }
-}
-
-/// Returns the address in a line of the log.
-fn block(line: &str) -> Option<u64> {
-    let fields = line.strip_prefix("Trace ")?.split_once('[')?.1;
-    u64::from_str_radix(fields.split('/').nth(1)?, 16).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_leave_out_what_depends_on_the_build() {
-        assert_eq!(
-            pattern("_RNvMs0_NtNtCskOoYlNH_13corank_kernel4ring5serveNtB7_4Ring5serve"),
-            ".text._R*13corank_kernel*4ring*5serve*4Ring*5serve*"
-        );
-        assert_eq!(
-            pattern("_RNvNtCs7kOoYlNH_13corank_kernel6thread3run"),
-            ".text._R*13corank_kernel*6thread*3run*"
-        );
-        assert_eq!(pattern("memcpy"), ".text.memcpy");
-    }
-
-    #[test]
-    fn the_log_has_an_address_in_each_line() {
-        let line = "Trace 0: 0x7f0768000 [0000000000000000/0000003f00081000/00000001/ff000201] run";
-        assert_eq!(block(line), Some(0x3f_0008_1000));
-        assert_eq!(block("cpu_io_recompile: rewound execution"), None);
-    }
 }

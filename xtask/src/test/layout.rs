@@ -1,6 +1,6 @@
 //! A test that the most executed code lies in few pages.
 //!
-//! The linker scripts name its functions, and names go stale.
+//! The linker scripts include lists of its functions, and names go stale.
 
 use super::Context;
 use super::outcome::Outcome;
@@ -17,8 +17,8 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
             Outcome::passed()
         } else {
             context.show(&format!(
-                "a step of experiment B touches {} pages of code of the {}, {} at most; `cargo xtask os-layout` shows what \
-                 its linker script should name, in this order:\n{}",
+                "a step of experiment B touches {} pages of code of the {}, {} at most; `cargo xtask os-layout --write` \
+                 writes the lists that its linker script includes. The step's functions:\n{}",
                 part.pages, part.name, part.most, part.functions
             ));
             Outcome::failed()
