@@ -16,6 +16,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use crate::executor::join::JoinHandle;
+use crate::ownership::Local;
 use crate::priority::published::Published;
 use crate::priority::{Levels, Priority};
 use crate::scheduling::config::{Config, Relaxed, SpawnError, Step, SystemView};
@@ -128,7 +129,7 @@ impl Executor {
         F: Future + 'static,
     {
         self.scheduler()
-            .spawn::<F, false>(priority, make)
+            .spawn::<F, Local>(priority, make)
             .map(JoinHandle::new)
     }
 
@@ -139,7 +140,7 @@ impl Executor {
 
     /// Steps as [`step`](Self::step) does, but gives way if `view` finds something more urgent.
     pub fn step_under(&self, view: &impl SystemView) -> Step {
-        self.run_by_clock(view, 1).0
+        self.run_some(view, 1).0
     }
 
     /// Steps until no coroutine is ready; returns how many polls that took.
@@ -151,10 +152,13 @@ impl Executor {
     ///
     /// Returns which of the two it was, and how many polls it took.
     pub fn run_under(&self, view: &impl SystemView) -> (Step, u64) {
-        self.run_by_clock(view, u64::MAX)
+        self.run_some(view, u64::MAX)
     }
 
-    fn run_by_clock(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
+    /// Works as [`run_under`](Self::run_under), but makes at most `limit` polls.
+    ///
+    /// After that many, [`Step::Ran`] says that there may be more.
+    pub fn run_some(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
         self.scheduler().run_alone(view, limit)
     }
 
@@ -225,6 +229,16 @@ impl Executor {
     /// Returns how many coroutines have not exited.
     pub fn live(&self) -> usize {
         self.scheduler().live()
+    }
+
+    /// Spawns nothing from now on ([`SpawnError::Closed`]), and cancels every coroutine (rules X1
+    /// to X4).
+    ///
+    /// When this returns, only a coroutine that is polled at this moment has not exited, and it
+    /// does when its poll ends.
+    #[cfg(not(feature = "image-client"))]
+    pub fn close(&self) {
+        self.scheduler().cancel_all();
     }
 
     /// Gives memory of futures that are gone back to the allocator.

@@ -1,7 +1,8 @@
 //! Ownership of what coroutines share: by one thread, or by the workers of one
 //! [`SharedExecutor`](crate::SharedExecutor).
 //!
-//! The types of [`crate::sync`], [`crate::key`] and [`crate::time`] have one source for both. Its
+//! Join handles and the types of [`crate::sync`], [`crate::key`] and [`crate::time`] have one source
+//! for both. Its
 //! `O: Ownership` says how an operation becomes one step for all others. On one thread it is one
 //! step by itself. Among workers it is done under their executor's scheduler lock. With one thread,
 //! nothing of this is left when the program is compiled.
@@ -12,8 +13,6 @@ use core::marker::PhantomData;
 #[cfg(feature = "alloc")]
 use core::ptr::NonNull;
 
-#[cfg(feature = "alloc")]
-use crate::executor::shared::SharedExecutor;
 use crate::scheduling::scheduler::Scheduler;
 use crate::scheduling::table::block::BlockRef;
 use crate::scheduling::workers::context;
@@ -35,7 +34,7 @@ impl Local {
     pub(crate) const HERE: Self = Self(PhantomData);
 }
 
-/// Ownership by a [`SharedExecutor`].
+/// Ownership by a [`SharedExecutor`](crate::SharedExecutor).
 ///
 /// Coroutines that any of its workers polls may share what it owns, and so may other threads.
 ///
@@ -58,6 +57,12 @@ pub(crate) mod turns {
 
         /// Returns the scheduler with the lock that guards what is owned, if it is shared.
         fn scheduler(&self) -> Option<&super::Scheduler>;
+
+        /// Runs `act` as the owner of a scheduler, which is shared as `SHARED` says.
+        ///
+        /// Wraps every operation that a caller asks for. An executor of one thread does not even
+        /// check who is the owner.
+        fn own<R>(scheduler: &super::Scheduler, act: impl FnOnce() -> R) -> R;
 
         /// Runs `act` as one step.
         ///
@@ -90,6 +95,11 @@ impl Ownership for Local {}
 #[allow(private_interfaces, reason = "as in the trait")]
 impl turns::Turns for Local {
     const SHARED: bool = false;
+
+    #[inline(always)]
+    fn own<R>(_: &Scheduler, act: impl FnOnce() -> R) -> R {
+        act()
+    }
 
     #[inline(always)]
     fn scheduler(&self) -> Option<&Scheduler> {
@@ -126,14 +136,15 @@ unsafe impl Sync for Shared {}
 #[cfg(feature = "alloc")]
 impl Shared {
     /// Returns the executor of the worker that runs here; `None` outside the coroutines of a
-    /// [`SharedExecutor`].
+    /// [`SharedExecutor`](crate::SharedExecutor).
     #[must_use]
     pub fn here() -> Option<Self> {
         let scheduler = context::here().filter(|scheduler| scheduler.is_shared())?;
         Some(Self::new(scheduler))
     }
 
-    fn new(scheduler: &Scheduler) -> Self {
+    /// Returns the ownership by the executor of this scheduler, which is shared.
+    pub(crate) fn new(scheduler: &Scheduler) -> Self {
         scheduler.anchor();
         Self {
             scheduler: scheduler.pointer(),
@@ -144,13 +155,6 @@ impl Shared {
     pub(crate) fn get(&self) -> &Scheduler {
         // SAFETY: our anchor keeps it.
         unsafe { self.scheduler.as_ref() }
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl From<&SharedExecutor> for Shared {
-    fn from(executor: &SharedExecutor) -> Self {
-        Self::new(executor.scheduler())
     }
 }
 
@@ -183,6 +187,11 @@ impl Ownership for Shared {}
 impl turns::Turns for Shared {
     const SHARED: bool = true;
 
+    #[inline(always)]
+    fn own<R>(scheduler: &Scheduler, act: impl FnOnce() -> R) -> R {
+        scheduler.take_turn(act)
+    }
+
     #[inline]
     fn scheduler(&self) -> Option<&Scheduler> {
         Some(self.get())
@@ -190,7 +199,7 @@ impl turns::Turns for Shared {
 
     #[inline]
     fn hold<R>(&self, act: impl FnOnce() -> R) -> R {
-        self.get().owned::<true, R>(act)
+        Self::own(self.get(), act)
     }
 
     #[inline]

@@ -5,6 +5,7 @@
 //! - [`table`]: control blocks, storage, and the calls of a future
 //! - [`scheduler`]: ready queues, picks and polls, spawning and exits, the inbox
 //! - [`wake`]: wakers and signals
+//! - [`turn`]: how code becomes the scheduler's owner for a time
 //! - [`waiter`]: waits, and the priorities that they donate
 //! - [`time`]: timers and deadlines
 //! - [`workers`]: what runs on a thread or hart, and the scheduler lock
@@ -19,6 +20,7 @@ pub(crate) mod instrumentation;
 pub(crate) mod scheduler;
 pub(crate) mod table;
 pub(crate) mod time;
+pub(crate) mod turn;
 pub(crate) mod waiter;
 pub(crate) mod wake;
 pub(crate) mod workers;

@@ -6,7 +6,7 @@ use std::future::pending;
 use std::rc::Rc;
 
 use crate::common::{Counter, Log, Slot, executor, level, spawn};
-use corank::{CoroutineId, JoinError, Priority, State, Step, yield_now};
+use corank::{CoroutineId, JoinError, Priority, SpawnError, State, Step, yield_now};
 
 fn is_cancelled<T>(handle: corank::JoinHandle<T>) -> bool {
     matches!(handle.try_join(), Ok(Err(JoinError::Cancelled)))
@@ -133,6 +133,30 @@ fn running_coroutine_exits_although_it_was_woken() {
 #[test]
 fn running_coroutine_that_finishes_has_finished() {
     cancels_itself(true, false);
+}
+
+/// A closed executor spawns nothing.
+///
+/// What blocked or was ready has exited, and what runs exits when its poll ends.
+#[test]
+fn closing_cancels_everything() {
+    let executor = Rc::new(executor());
+    let blocked = spawn(&executor, 3, pending::<()>());
+    assert_eq!(executor.step(), Step::Ran);
+    let theirs = executor.clone();
+    let running = spawn(&executor, 5, async move {
+        theirs.close();
+        assert!(blocked.has_exited());
+        assert_eq!(theirs.live(), 1);
+        yield_now().await;
+        unreachable!("it is cancelled");
+    });
+    let ready = spawn(&executor, 9, async { unreachable!("it is cancelled") });
+    assert_eq!(executor.run_until_idle(), 1);
+    assert_eq!(executor.live(), 0);
+    assert!(is_cancelled::<()>(running) && is_cancelled::<()>(ready));
+    let refused = executor.spawn(Priority::DEFAULT, async {});
+    assert_eq!(refused.err(), Some(SpawnError::Closed));
 }
 
 /// Cancelling one coroutine drops the handle of the next, down a chain.

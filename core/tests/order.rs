@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use corank::{
-    Executor, JoinError, Policy, Pool, Priority, SpawnError, State, Step, spawn, yield_now,
+    Executor, JoinError, Policy, Pool, Priority, Relaxed, SpawnError, State, Step, spawn, yield_now,
 };
 
 fn level(level: u8) -> Priority {
@@ -28,6 +28,17 @@ fn most_urgent_first_then_first_come() {
     assert_eq!(executor.run_until_idle(), 12);
     assert_eq!(log.borrow().join(""), "ffbdbdacacee");
     assert_eq!(executor.live(), 0);
+}
+
+#[test]
+fn a_run_makes_no_more_polls_than_it_may() {
+    let executor = Executor::new();
+    for _ in 0..3 {
+        drop(executor.spawn(level(5), yield_now()));
+    }
+    assert_eq!(executor.run_some(&Relaxed, 0), (Step::Ran, 0));
+    assert_eq!(executor.run_some(&Relaxed, 2), (Step::Ran, 2));
+    assert_eq!(executor.run_some(&Relaxed, 9), (Step::Idle, 4));
 }
 
 #[test]

@@ -6,8 +6,12 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::common::{executor, executor_with, level, spawn};
+#[cfg(feature = "std")]
+use corank::SharedExecutor;
 use corank::sync::{Event, Mutex};
 use corank::{Config, Executor, Stats, yield_now};
+#[cfg(feature = "std")]
+use std::task::Waker;
 
 thread_local! {
     static CLOCK: Cell<u64> = const { Cell::new(0) };
@@ -136,4 +140,28 @@ fn without_a_clock_polls_are_counted_and_time_is_what_was_told() {
     executor.advance(40);
     executor.run_until_idle();
     assert_eq!(numbers(executor.stats(one.id()).unwrap()), [1, 0, 40, 40]);
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn workers_count_together() {
+    let executor = SharedExecutor::with(Config::new().clock(|| CLOCK.get()));
+    let work = || async {
+        pass(10);
+        yield_now().await;
+        pass(20);
+    };
+    let handle = executor.spawn(level(5), work()).unwrap();
+    let other = executor.spawn(level(6), work()).unwrap();
+    for _ in 0..2 {
+        let worker = executor.worker(Waker::noop().clone());
+        worker.step();
+        worker.step();
+    }
+    assert_eq!(numbers(executor.stats(handle.id()).unwrap()), [2, 30, 0, 0]);
+    assert_eq!(numbers(executor.level_stats(level(5))), [2, 30, 0, 0]);
+    assert_eq!(
+        numbers(executor.stats(other.id()).unwrap()),
+        [2, 30, 30, 30]
+    );
 }

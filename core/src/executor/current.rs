@@ -5,6 +5,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use crate::executor::join::JoinHandle;
+use crate::ownership::Local;
 use crate::priority::Priority;
 use crate::scheduling::config::SpawnError;
 use crate::scheduling::scheduler::Scheduler;
@@ -44,7 +45,7 @@ where
         return Err(SpawnError::Shared);
     }
     scheduler
-        .spawn::<F, false>(priority, make)
+        .spawn::<F, Local>(priority, make)
         .map(JoinHandle::new)
 }
 

@@ -6,6 +6,9 @@ use core::mem::ManuallyDrop;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
+#[cfg(feature = "alloc")]
+use crate::ownership::Shared;
+use crate::ownership::{Local, Ownership};
 use crate::priority::Priority;
 use crate::scheduling::scheduler::Scheduler;
 use crate::scheduling::table::block::{BlockRef, Flags, State};
@@ -21,19 +24,22 @@ use crate::scheduling::workers::context;
 /// While one coroutine awaits the handle of another, that one inherits its urgency (rule I1). The
 /// handle is not `Unpin`: `handle.await` and `join!` work as they are, `select` needs `pin!`.
 ///
-/// With `SHARED`, it is a handle of a [`SharedExecutor`](crate::SharedExecutor), and `Send`.
-pub struct JoinHandle<T, const SHARED: bool = false> {
+/// With [`Shared`](crate::Shared), it is a handle of a [`SharedExecutor`](crate::SharedExecutor),
+/// and `Send`.
+pub struct JoinHandle<T, O: Ownership = Local> {
     /// Its slot is not used again while the handle exists.
     block: BlockRef,
     waiter: ManuallyDrop<Waiter>,
-    _output: PhantomData<T>,
+    _output: PhantomData<(T, O)>,
 }
 
-// SAFETY: with `SHARED`, each method holds the scheduler's lock while it touches more
+// SAFETY: with `Shared`, each method holds the scheduler's lock while it touches more
 // than atomics; the output is `Send`.
-unsafe impl<T: Send> Send for JoinHandle<T, true> {}
+#[cfg(feature = "alloc")]
+unsafe impl<T: Send> Send for JoinHandle<T, Shared> {}
 // SAFETY: as above; the output is only given to code that owns the handle or has it to itself.
-unsafe impl<T: Send> Sync for JoinHandle<T, true> {}
+#[cfg(feature = "alloc")]
+unsafe impl<T: Send> Sync for JoinHandle<T, Shared> {}
 
 /// The reason why a coroutine has no output.
 pub enum JoinError {
@@ -110,8 +116,8 @@ impl fmt::Debug for Payload {
     }
 }
 
-impl<T, const SHARED: bool> JoinHandle<T, SHARED> {
-    /// Makes the handle of `block`; `SHARED` says whether its scheduler is shared.
+impl<T, O: Ownership> JoinHandle<T, O> {
+    /// Makes the handle of `block`, whose scheduler is shared as `O` says.
     pub(crate) fn new(block: BlockRef) -> Self {
         Self {
             block,
@@ -130,7 +136,7 @@ impl<T, const SHARED: bool> JoinHandle<T, SHARED> {
     /// Runs `act` as the scheduler's owner.
     #[inline(always)]
     fn own<R>(&self, act: impl FnOnce() -> R) -> R {
-        self.scheduler().owned::<SHARED, R>(act)
+        O::own(self.scheduler(), act)
     }
 
     /// Returns the coroutine's identifier.
@@ -214,7 +220,7 @@ impl<T, const SHARED: bool> JoinHandle<T, SHARED> {
     }
 }
 
-impl<T, const SHARED: bool> Future for JoinHandle<T, SHARED> {
+impl<T, O: Ownership> Future for JoinHandle<T, O> {
     type Output = Result<T, JoinError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -239,17 +245,14 @@ impl<T, const SHARED: bool> Future for JoinHandle<T, SHARED> {
     }
 }
 
-impl<T, const SHARED: bool> Drop for JoinHandle<T, SHARED> {
+impl<T, O: Ownership> Drop for JoinHandle<T, O> {
     fn drop(&mut self) {
         // Ends the wait as well: nothing of the waiter is left to drop.
-        drop(Scheduler::release_handle::<SHARED>(
-            self.block,
-            &self.waiter,
-        ));
+        drop(Scheduler::release_handle::<O>(self.block, &self.waiter));
     }
 }
 
-impl<T, const SHARED: bool> fmt::Debug for JoinHandle<T, SHARED> {
+impl<T, O: Ownership> fmt::Debug for JoinHandle<T, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JoinHandle")
             .field("id", &self.id())

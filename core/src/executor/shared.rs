@@ -7,14 +7,16 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::task::Waker;
 
-use crate::executor::access::Held;
 use crate::executor::join::JoinHandle;
+use crate::ownership::Shared;
+use crate::ownership::turns::Turns;
 use crate::priority::published::Published;
 use crate::priority::{Levels, Priority};
 use crate::scheduling::config::{Config, Relaxed, SpawnError, Step, SystemView};
 use crate::scheduling::scheduler::Scheduler;
 use crate::scheduling::table::block::State;
 use crate::scheduling::table::id::{CoroutineId, next_serial};
+use crate::scheduling::turn::Held;
 use crate::scheduling::workers::context::Entered;
 use crate::scheduling::workers::worker_context::WorkerContext;
 
@@ -93,7 +95,7 @@ impl SharedExecutor {
 
     pub(crate) fn own<R>(&self, act: impl FnOnce(&Scheduler) -> R) -> R {
         let scheduler = self.scheduler();
-        scheduler.owned::<true, R>(|| act(scheduler))
+        Shared::own(scheduler, || act(scheduler))
     }
 
     /// Adds a worker, for the thread or hart that calls this.
@@ -145,7 +147,7 @@ impl SharedExecutor {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        let block = self.scheduler().spawn::<F, true>(priority, make)?;
+        let block = self.scheduler().spawn::<F, Shared>(priority, make)?;
         Ok(JoinHandle::new(block))
     }
 
@@ -243,6 +245,12 @@ impl SharedExecutor {
     /// [`Executor::trim`](crate::Executor::trim).
     pub fn trim(&self) {
         self.own(Scheduler::trim);
+    }
+}
+
+impl From<&SharedExecutor> for Shared {
+    fn from(executor: &SharedExecutor) -> Self {
+        Self::new(executor.scheduler())
     }
 }
 
@@ -407,4 +415,4 @@ impl fmt::Debug for Worker<'_> {
 }
 
 /// The [`JoinHandle`] of a coroutine that several workers serve: the same, and `Send`.
-pub type SharedHandle<T> = JoinHandle<T, true>;
+pub type SharedHandle<T> = JoinHandle<T, Shared>;

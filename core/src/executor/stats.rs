@@ -1,6 +1,8 @@
-//! The statistics of an executor (feature `stats`).
+//! The statistics of executors (feature `stats`).
 
 use crate::executor::Executor;
+#[cfg(feature = "alloc")]
+use crate::executor::shared::SharedExecutor;
 use crate::priority::Priority;
 use crate::scheduling::instrumentation::stats::Stats;
 use crate::scheduling::table::id::CoroutineId;
@@ -18,5 +20,20 @@ impl Executor {
     /// A poll and the wait before it count for the level at which the poll began.
     pub fn level_stats(&self, priority: Priority) -> Stats {
         self.scheduler().notes.levels().at(priority).get()
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl SharedExecutor {
+    /// Returns a coroutine's statistics; see [`Executor::stats`].
+    ///
+    /// A poll counts when it has ended.
+    pub fn stats(&self, id: CoroutineId) -> Option<Stats> {
+        self.own(|scheduler| scheduler.on(id, |block| block.tally.stats.get()))
+    }
+
+    /// Returns the statistics of all coroutines at a level; see [`Executor::level_stats`].
+    pub fn level_stats(&self, priority: Priority) -> Stats {
+        self.own(|scheduler| scheduler.notes.levels().at(priority).get())
     }
 }
