@@ -30,7 +30,7 @@ use core::task::{Context, Poll};
 #[cfg(feature = "alloc")]
 use crate::ownership::Shared;
 use crate::ownership::{Local, Ownership};
-use crate::sync::queue::{Entry, Standing};
+use crate::sync::queue::{Entry, EntryState};
 
 mod table;
 
@@ -47,7 +47,7 @@ use table::{KeyState, Table};
 /// Cost of `wait` and `signal`: one look-up in a hash table, and a scan of the waiters for the same
 /// key. In slots, a scan of the slots instead.
 pub struct Keys<O: Ownership = Local> {
-    place: O,
+    owner: O,
     /// Not borrowed while code of the user's runs.
     table: RefCell<Table<O>>,
     fresh: Cell<u64>,
@@ -109,15 +109,15 @@ impl Keys<Shared> {
     ///
     /// The table grows on the heap, under the executor's scheduler lock.
     #[must_use]
-    pub fn new_in(place: impl Into<Shared>) -> Self {
-        Self::at(place.into(), Table::new())
+    pub fn new_in(owner: impl Into<Shared>) -> Self {
+        Self::at(owner.into(), Table::new())
     }
 }
 
 impl<O: Ownership> Keys<O> {
-    fn at(place: O, table: Table<O>) -> Self {
+    fn at(owner: O, table: Table<O>) -> Self {
         Self {
-            place,
+            owner,
             table: RefCell::new(table),
             fresh: Cell::new(0),
         }
@@ -127,8 +127,8 @@ impl<O: Ownership> Keys<O> {
     ///
     /// This is the global counter of AsyncOS, section 2.4.
     pub fn fresh(&self) -> u64 {
-        self.place.hold(|| {
-            self.place.assert_held();
+        self.owner.hold(|| {
+            self.owner.assert_held();
             let key = self.fresh.get();
             self.fresh.set(key.wrapping_add(1));
             key
@@ -153,12 +153,12 @@ impl<O: Ownership> Keys<O> {
     /// [`KeysFull`] if there is no waiter for the key and no room to remember the signal, which is
     /// lost then.
     pub fn signal(&self, key: u64) -> Result<(), KeysFull> {
-        self.place.hold(|| {
+        self.owner.hold(|| {
             let wakeup = {
                 let mut table = self.table().borrow_mut();
                 table.get_or_insert(key).ok_or(KeysFull)?.give()
             };
-            wakeup.wake(self.place.scheduler());
+            wakeup.wake(self.owner.scheduler());
             Ok(())
         })
     }
@@ -167,7 +167,7 @@ impl<O: Ownership> Keys<O> {
     ///
     /// These are the keys waited for, and those signalled and not waited for yet.
     pub fn len(&self) -> usize {
-        self.place.hold(|| self.table().borrow().len())
+        self.owner.hold(|| self.table().borrow().len())
     }
 
     /// Tests whether no key takes up room.
@@ -177,7 +177,7 @@ impl<O: Ownership> Keys<O> {
 
     /// Returns the table. Called only within the ownership's `hold`.
     fn table(&self) -> &RefCell<Table<O>> {
-        self.place.assert_held();
+        self.owner.assert_held();
         &self.table
     }
 
@@ -226,15 +226,15 @@ impl<O: Ownership> Future for KeyWait<'_, O> {
         // SAFETY: the entry is part of the pinned future.
         let entry = unsafe { Pin::new_unchecked(&this.entry) };
         let (keys, key) = (this.keys, this.key);
-        keys.place.hold(|| {
+        keys.owner.hold(|| {
             loop {
-                match entry.standing() {
-                    Standing::Granted | Standing::Refused => {
-                        entry.settle(&keys.place);
+                match entry.state() {
+                    EntryState::Granted | EntryState::Refused => {
+                        entry.end_wait(&keys.owner);
                         keys.update(key, KeyState::used);
                         return Poll::Ready(Ok(()));
                     }
-                    Standing::Out => {
+                    EntryState::Out => {
                         if keys.table().borrow_mut().get_or_insert(key).is_none() {
                             return Poll::Ready(Err(KeysFull));
                         }
@@ -246,9 +246,9 @@ impl<O: Ownership> Future for KeyWait<'_, O> {
                             return Poll::Ready(Ok(()));
                         }
                     }
-                    Standing::Queued => {}
+                    EntryState::Queued => {}
                 }
-                if entry.wait(&keys.place, cx, || None) {
+                if entry.wait(&keys.owner, cx, || None) {
                     return Poll::Pending;
                 }
             }
@@ -260,15 +260,15 @@ impl<O: Ownership> Drop for KeyWait<'_, O> {
     fn drop(&mut self) {
         let (keys, key, entry) = (self.keys, self.key, &self.entry);
         if entry.is_known() {
-            keys.place.hold(|| {
-                let standing = entry.standing();
-                if standing == Standing::Queued {
+            keys.owner.hold(|| {
+                let state = entry.state();
+                if state == EntryState::Queued {
                     keys.update(key, |state| state.remove(entry));
                 }
-                entry.settle(&keys.place);
-                if standing == Standing::Granted {
+                entry.end_wait(&keys.owner);
+                if state == EntryState::Granted {
                     let next = keys.update(key, KeyState::give_again);
-                    next.wake(keys.place.scheduler());
+                    next.wake(keys.owner.scheduler());
                 }
             });
         }

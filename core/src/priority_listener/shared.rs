@@ -32,11 +32,11 @@ pub struct PriorityListener<T = ()> {
     /// First, so that a pointer to it is one to the listener.
     waiter: Waiter,
     changed: Changed<T>,
-    place: Shared,
+    owner: Shared,
     data: T,
 }
 
-// SAFETY: the waiter is touched under the scheduler lock of its place alone; what else it has is
+// SAFETY: the waiter is touched under the scheduler lock of its owner alone; what else it has is
 // `Send`. While it waits, other threads have references to it as well: `T` is `Sync`, see
 // `with_data`.
 unsafe impl<T: Send> Send for PriorityListener<T> {}
@@ -46,7 +46,7 @@ unsafe impl<T: Sync> Sync for PriorityListener<T> {}
 impl PriorityListener {
     /// Creates a listener that follows no coroutine yet.
     ///
-    /// `place` is the executor of the coroutines that wait, mostly [`Shared::here`].
+    /// `owner` is the executor of the coroutines that wait, mostly [`Shared::here`].
     ///
     /// # Safety
     /// `changed` calls nothing of this crate, and waits for nothing that might. It runs under the
@@ -54,9 +54,9 @@ impl PriorityListener {
     /// coroutine, drop a future or end a wait. Entering a kernel, sending a message, and noting the
     /// level under a lock that is never held during a call of this crate are all right.
     #[must_use]
-    pub unsafe fn new(place: Shared, changed: Changed) -> Self {
+    pub unsafe fn new(owner: Shared, changed: Changed) -> Self {
         // SAFETY: the caller's promise.
-        unsafe { Self::with_data(place, (), changed) }
+        unsafe { Self::with_data(owner, (), changed) }
     }
 }
 
@@ -68,11 +68,11 @@ impl<T: Sync> PriorityListener<T> {
     /// # Safety
     /// As for [`new`](PriorityListener::new).
     #[must_use]
-    pub unsafe fn with_data(place: Shared, data: T, changed: Changed<T>) -> Self {
+    pub unsafe fn with_data(owner: Shared, data: T, changed: Changed<T>) -> Self {
         Self {
             waiter: Waiter::of_listener(Some(tell::<T>)),
             changed,
-            place,
+            owner,
             data,
         }
     }
@@ -89,13 +89,13 @@ impl<T> PriorityListener<T> {
     /// To be called in each poll that ends pending, because another coroutine may poll each time.
     /// Code that is no coroutine of the executor counts as [`Priority::DEFAULT`].
     pub fn wait(self: Pin<&Self>) {
-        let own = NonNull::from(self.place.get());
+        let own = NonNull::from(self.owner.get());
         let lender = context::current().filter(|lender| lender.scheduler() == own);
-        self.place.hold(|| self.wait_held(lender));
+        self.owner.hold(|| self.wait_held(lender));
     }
 
     fn wait_held(self: Pin<&Self>, lender: Option<BlockRef>) {
-        self.place.assert_held();
+        self.owner.assert_held();
         // SAFETY: pinned with the listener, which it is part of.
         let waiter = unsafe { self.map_unchecked(|listener| &listener.waiter) };
         // The pointer by which the engine finds the whole listener.
@@ -104,7 +104,7 @@ impl<T> PriorityListener<T> {
     }
 
     fn end_held(&self) {
-        self.place.assert_held();
+        self.owner.assert_held();
         let waker = self.waiter.end_held();
         debug_assert!(waker.is_none(), "it keeps none");
     }
@@ -112,7 +112,7 @@ impl<T> PriorityListener<T> {
 
 impl<T> Drop for PriorityListener<T> {
     fn drop(&mut self) {
-        self.place.hold(|| self.end_held());
+        self.owner.hold(|| self.end_held());
     }
 }
 

@@ -12,7 +12,7 @@ use heapless::Deque;
 use crate::ownership::Shared;
 use crate::ownership::{Local, Ownership};
 use crate::sync::permits::Permits;
-use crate::sync::queue::{Entry, Standing};
+use crate::sync::queue::{Entry, EntryState};
 
 /// A bounded first-in, first-out channel of at most `CAPACITY` messages.
 ///
@@ -44,7 +44,7 @@ use crate::sync::queue::{Entry, Standing};
 /// # }
 /// ```
 pub struct Channel<T, const CAPACITY: usize, O: Ownership = Local> {
-    place: O,
+    owner: O,
     messages: RefCell<Deque<T, CAPACITY>>,
     /// A permit for each free place that no sender has been given.
     room: Permits<O>,
@@ -53,7 +53,7 @@ pub struct Channel<T, const CAPACITY: usize, O: Ownership = Local> {
     closed: Cell<bool>,
 }
 
-// SAFETY: what it is made of is touched in the place's turns only, and the messages go from thread
+// SAFETY: what it is made of is touched in the owner's turns only, and the messages go from thread
 // to thread.
 #[cfg(feature = "alloc")]
 unsafe impl<T: Send, const CAPACITY: usize> Send for Channel<T, CAPACITY, Shared> {}
@@ -77,16 +77,16 @@ impl<T, const CAPACITY: usize> Channel<T, CAPACITY, Shared> {
     ///
     /// A capacity of 0 does not compile.
     #[must_use]
-    pub fn new_in(place: impl Into<Shared>) -> Self {
-        Self::at(place.into())
+    pub fn new_in(owner: impl Into<Shared>) -> Self {
+        Self::at(owner.into())
     }
 }
 
 impl<T, const CAPACITY: usize, O: Ownership> Channel<T, CAPACITY, O> {
-    const fn at(place: O) -> Self {
+    const fn at(owner: O) -> Self {
         const { assert!(CAPACITY > 0, "a channel holds at least one message") };
         Self {
-            place,
+            owner,
             messages: RefCell::new(Deque::new()),
             room: Permits::new(CAPACITY),
             there: Permits::new(0),
@@ -122,7 +122,7 @@ impl<T, const CAPACITY: usize, O: Ownership> Channel<T, CAPACITY, O> {
     /// # Errors
     /// The message comes back if the channel is full or closed.
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
-        self.place.hold(|| {
+        self.owner.hold(|| {
             if self.closed().get() {
                 return Err(TrySendError::Closed(message));
             }
@@ -139,8 +139,8 @@ impl<T, const CAPACITY: usize, O: Ownership> Channel<T, CAPACITY, O> {
     /// # Errors
     /// There is none now, or there will be none any more.
     pub fn try_receive(&self) -> Result<T, TryReceiveError> {
-        self.place.hold(|| {
-            self.place.assert_held();
+        self.owner.hold(|| {
+            self.owner.assert_held();
             if self.there.take()
                 && let Some(message) = self.take()
             {
@@ -158,21 +158,21 @@ impl<T, const CAPACITY: usize, O: Ownership> Channel<T, CAPACITY, O> {
     ///
     /// Messages in it can still be taken out. Every waiter that waits in vain is woken.
     pub fn close(&self) {
-        self.place.hold(|| {
+        self.owner.hold(|| {
             self.closed().set(true);
-            self.room.refuse(&self.place);
-            self.there.refuse(&self.place);
+            self.room.refuse(&self.owner);
+            self.there.refuse(&self.owner);
         });
     }
 
     /// Tests whether [`close`](Self::close) was called.
     pub fn is_closed(&self) -> bool {
-        self.place.hold(|| self.closed().get())
+        self.owner.hold(|| self.closed().get())
     }
 
     /// Returns the number of messages in the channel.
     pub fn len(&self) -> usize {
-        self.place.hold(|| self.messages().borrow().len())
+        self.owner.hold(|| self.messages().borrow().len())
     }
 
     /// Tests whether no message is in the channel.
@@ -182,26 +182,26 @@ impl<T, const CAPACITY: usize, O: Ownership> Channel<T, CAPACITY, O> {
 
     /// Returns the closed flag.
     ///
-    /// Requires the place's turn.
+    /// Requires the owner's turn.
     fn closed(&self) -> &Cell<bool> {
-        self.place.assert_held();
+        self.owner.assert_held();
         &self.closed
     }
 
     /// Returns the messages.
     ///
-    /// Requires the place's turn.
+    /// Requires the owner's turn.
     fn messages(&self) -> &RefCell<Deque<T, CAPACITY>> {
-        self.place.assert_held();
+        self.owner.assert_held();
         &self.messages
     }
 
     /// Ends the wait of a future that is dropped and that may have waited for one of `permits`.
     fn leave(&self, permits: &Permits<O>, entry: &Entry<O>) {
         if entry.is_known() {
-            self.place.hold(|| {
-                let next = permits.leave(&self.place, entry, CAPACITY);
-                next.wake(self.place.scheduler());
+            self.owner.hold(|| {
+                let next = permits.leave(&self.owner, entry, CAPACITY);
+                next.wake(self.owner.scheduler());
             });
         }
     }
@@ -211,13 +211,13 @@ impl<T, const CAPACITY: usize, O: Ownership> Channel<T, CAPACITY, O> {
         if self.messages().borrow_mut().push_back(message).is_err() {
             unreachable!("a permit stands for room");
         }
-        self.there.release(&self.place);
+        self.there.release(&self.owner);
     }
 
     /// Uses a permit of `there`, so there is a message.
     fn take(&self) -> Option<T> {
         let message = self.messages().borrow_mut().pop_front();
-        self.room.release(&self.place);
+        self.room.release(&self.owner);
         message
     }
 }
@@ -313,10 +313,10 @@ impl<T, const CAPACITY: usize, O: Ownership> Future for ChannelSend<'_, T, CAPAC
         let channel = this.channel;
         // SAFETY: the entry is part of the pinned future, whose `drop` lets it leave.
         let entry = unsafe { Pin::new_unchecked(&this.entry) };
-        channel.place.hold(|| {
+        channel.owner.hold(|| {
             if !channel.closed().get() {
                 // SAFETY: as above.
-                let room = unsafe { channel.room.poll(&channel.place, entry, cx) };
+                let room = unsafe { channel.room.poll(&channel.owner, entry, cx) };
                 if room.is_pending() {
                     return Poll::Pending;
                 }
@@ -361,12 +361,12 @@ impl<T, const CAPACITY: usize, O: Ownership> Future for ChannelReceive<'_, T, CA
         let channel = this.channel;
         // SAFETY: the entry is part of the pinned future, whose `drop` lets it leave.
         let entry = unsafe { Pin::new_unchecked(&this.entry) };
-        channel.place.hold(|| {
-            if entry.standing() == Standing::Out && channel.closed().get() {
+        channel.owner.hold(|| {
+            if entry.state() == EntryState::Out && channel.closed().get() {
                 return Poll::Ready(channel.try_receive().ok());
             }
             // SAFETY: as above.
-            let there = unsafe { channel.there.poll(&channel.place, entry, cx) };
+            let there = unsafe { channel.there.poll(&channel.owner, entry, cx) };
             there.map(|permit| permit.ok().and_then(|()| channel.take()))
         })
     }

@@ -8,7 +8,7 @@ use core::task::{Context, Poll};
 #[cfg(feature = "alloc")]
 use crate::ownership::Shared;
 use crate::ownership::{Local, Ownership};
-use crate::sync::queue::{Entry, Queue, Standing};
+use crate::sync::queue::{Entry, EntryState, Queue};
 
 /// An event that lets every waiter through once it is set, until it is reset.
 ///
@@ -27,12 +27,12 @@ use crate::sync::queue::{Entry, Queue, Standing};
 /// # }
 /// ```
 pub struct Event<O: Ownership = Local> {
-    place: O,
+    owner: O,
     set: Cell<bool>,
     waiting: Queue<O>,
 }
 
-// SAFETY: what it is made of is touched in the place's turns only.
+// SAFETY: what it is made of is touched in the owner's turns only.
 #[cfg(feature = "alloc")]
 unsafe impl Send for Event<Shared> {}
 // SAFETY: as above.
@@ -52,15 +52,15 @@ impl Event<Shared> {
     /// Creates an event that is not set, for the coroutines of a
     /// [`SharedExecutor`](crate::SharedExecutor).
     #[must_use]
-    pub fn new_in(place: impl Into<Shared>) -> Self {
-        Self::at(place.into())
+    pub fn new_in(owner: impl Into<Shared>) -> Self {
+        Self::at(owner.into())
     }
 }
 
 impl<O: Ownership> Event<O> {
-    const fn at(place: O) -> Self {
+    const fn at(owner: O) -> Self {
         Self {
-            place,
+            owner,
             set: Cell::new(false),
             waiting: Queue::new(),
         }
@@ -70,7 +70,7 @@ impl<O: Ownership> Event<O> {
     ///
     /// Lets every waiter through, and every later one until [`reset`](Self::reset). O(waiters).
     pub fn set(&self) {
-        self.place.hold(|| {
+        self.owner.hold(|| {
             self.state().0.set(true);
             self.let_through();
         });
@@ -80,7 +80,7 @@ impl<O: Ownership> Event<O> {
     ///
     /// A waiter that waited when the event was set still goes through.
     pub fn reset(&self) {
-        self.place.hold(|| {
+        self.owner.hold(|| {
             // The caller of `set` may not have let all earlier waiters through yet, and must not
             // find later ones.
             self.let_through();
@@ -90,9 +90,9 @@ impl<O: Ownership> Event<O> {
 
     /// Returns the event's flag and its waiters.
     ///
-    /// Requires the place's turn.
+    /// Requires the owner's turn.
     fn state(&self) -> (&Cell<bool>, &Queue<O>) {
-        self.place.assert_held();
+        self.owner.assert_held();
         (&self.set, &self.waiting)
     }
 
@@ -105,13 +105,15 @@ impl<O: Ownership> Event<O> {
         while self.state().0.get()
             && let Some(entry) = self.state().1.take_first()
         {
-            entry.finish(Standing::Granted).wake(self.place.scheduler());
+            entry
+                .finish(EntryState::Granted)
+                .wake(self.owner.scheduler());
         }
     }
 
     /// Tests whether the event is set.
     pub fn is_set(&self) -> bool {
-        self.place.hold(|| self.state().0.get())
+        self.owner.hold(|| self.state().0.get())
     }
 
     /// Waits until the event is set.
@@ -152,19 +154,19 @@ impl<O: Ownership> Future for EventWait<'_, O> {
         // SAFETY: the entry is part of the pinned future.
         let entry = unsafe { Pin::new_unchecked(&this.entry) };
         let event = this.event;
-        event.place.hold(|| {
+        event.owner.hold(|| {
             loop {
-                match entry.standing() {
-                    Standing::Granted | Standing::Refused => {
-                        entry.settle(&event.place);
+                match entry.state() {
+                    EntryState::Granted | EntryState::Refused => {
+                        entry.end_wait(&event.owner);
                         return Poll::Ready(());
                     }
-                    Standing::Out if event.state().0.get() => return Poll::Ready(()),
+                    EntryState::Out if event.state().0.get() => return Poll::Ready(()),
                     // SAFETY: `drop` removes it.
-                    Standing::Out => unsafe { event.state().1.push(entry) },
-                    Standing::Queued => {}
+                    EntryState::Out => unsafe { event.state().1.push(entry) },
+                    EntryState::Queued => {}
                 }
-                if entry.wait(&event.place, cx, || None) {
+                if entry.wait(&event.owner, cx, || None) {
                     return Poll::Pending;
                 }
             }
@@ -176,11 +178,11 @@ impl<O: Ownership> Drop for EventWait<'_, O> {
     fn drop(&mut self) {
         let (event, entry) = (self.event, &self.entry);
         if entry.is_known() {
-            event.place.hold(|| {
-                if entry.standing() == Standing::Queued {
+            event.owner.hold(|| {
+                if entry.state() == EntryState::Queued {
                     event.state().1.remove(entry);
                 }
-                entry.settle(&event.place);
+                entry.end_wait(&event.owner);
             });
         }
     }

@@ -13,7 +13,7 @@ use crate::ownership::{Local, Ownership};
 use crate::scheduling::scheduler::Scheduler;
 use crate::scheduling::table::block::{BlockRef, State};
 use crate::scheduling::table::id::CoroutineId;
-use crate::sync::queue::{Entry, Queue, Standing};
+use crate::sync::queue::{Entry, EntryState, Queue};
 
 /// A lock that gives one coroutine at a time the value, and donates the urgency of all waiters to
 /// it.
@@ -44,7 +44,7 @@ use crate::sync::queue::{Entry, Queue, Standing};
 /// # }
 /// ```
 pub struct Mutex<T: ?Sized, O: Ownership = Local> {
-    place: O,
+    owner: O,
     locked: Cell<bool>,
     /// The holder of the lock.
     ///
@@ -54,7 +54,7 @@ pub struct Mutex<T: ?Sized, O: Ownership = Local> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: what it is made of is touched in the place's turns only, and the value by the holder of
+// SAFETY: what it is made of is touched in the owner's turns only, and the value by the holder of
 // the lock only.
 #[cfg(feature = "alloc")]
 unsafe impl<T: ?Sized + Send> Send for Mutex<T, Shared> {}
@@ -107,15 +107,15 @@ impl<T> Mutex<T, Shared> {
     /// Creates an unlocked mutex, for the coroutines of a
     /// [`SharedExecutor`](crate::SharedExecutor).
     #[must_use]
-    pub fn new_in(place: impl Into<Shared>, value: T) -> Self {
-        Self::at(place.into(), value)
+    pub fn new_in(owner: impl Into<Shared>, value: T) -> Self {
+        Self::at(owner.into(), value)
     }
 }
 
 impl<T, O: Ownership> Mutex<T, O> {
-    const fn at(place: O, value: T) -> Self {
+    const fn at(owner: O, value: T) -> Self {
         Self {
-            place,
+            owner,
             locked: Cell::new(false),
             holder: Cell::new(None),
             waiting: Queue::new(),
@@ -140,7 +140,7 @@ impl<T: ?Sized, O: Ownership> Mutex<T, O> {
 
     /// Returns a guard if the lock is free, which means that nothing waits for it either.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T, O>> {
-        self.place.hold(|| self.take()).then(|| self.guard())
+        self.owner.hold(|| self.take()).then(|| self.guard())
     }
 
     /// Returns the value, without locking.
@@ -152,14 +152,14 @@ impl<T: ?Sized, O: Ownership> Mutex<T, O> {
 
     /// Tests whether the lock is held.
     pub fn is_locked(&self) -> bool {
-        self.place.hold(|| self.locked().get())
+        self.owner.hold(|| self.locked().get())
     }
 
     /// Returns the locked flag.
     ///
-    /// Requires the place's turn.
+    /// Requires the owner's turn.
     fn locked(&self) -> &Cell<bool> {
-        self.place.assert_held();
+        self.owner.assert_held();
         &self.locked
     }
 
@@ -167,7 +167,7 @@ impl<T: ?Sized, O: Ownership> Mutex<T, O> {
     fn take(&self) -> bool {
         let free = !self.locked().replace(true);
         if free {
-            self.holder.set(self.place.current().map(Holder::new));
+            self.holder.set(self.owner.current().map(Holder::new));
         }
         free
     }
@@ -189,9 +189,9 @@ impl<T: ?Sized, O: Ownership> Mutex<T, O> {
         };
         let old = next.waiter.lend_to(None);
         let new = next.waiter.lender();
-        let wakeup = next.finish(Standing::Granted);
+        let wakeup = next.finish(EntryState::Granted);
         self.move_loans(old, new);
-        wakeup.wake(self.place.scheduler());
+        wakeup.wake(self.owner.scheduler());
     }
 
     /// Moves the donations of all waiters from `old` to `new`, which has the lock now.
@@ -212,7 +212,7 @@ impl<T: ?Sized, O: Ownership> Mutex<T, O> {
     /// future.
     fn take_over(&self) {
         // Another coroutine may poll the future now than when the lock was handed to it.
-        let current = self.place.current();
+        let current = self.owner.current();
         if current.map(Holder::new) != self.holder.get() {
             self.move_loans(None, current);
         }
@@ -267,7 +267,7 @@ impl<T: ?Sized, O: Ownership> DerefMut for MutexGuard<'_, T, O> {
 
 impl<T: ?Sized, O: Ownership> Drop for MutexGuard<'_, T, O> {
     fn drop(&mut self) {
-        self.mutex.place.hold(|| self.mutex.unlock());
+        self.mutex.owner.hold(|| self.mutex.unlock());
     }
 }
 
@@ -298,21 +298,21 @@ impl<'a, T: ?Sized, O: Ownership> Future for Lock<'a, T, O> {
         // SAFETY: the entry is part of the pinned future.
         let entry = unsafe { Pin::new_unchecked(&this.entry) };
         let mutex = this.mutex;
-        let locked = mutex.place.hold(|| {
+        let locked = mutex.owner.hold(|| {
             loop {
-                match entry.standing() {
-                    Standing::Granted | Standing::Refused => {
-                        entry.settle(&mutex.place);
+                match entry.state() {
+                    EntryState::Granted | EntryState::Refused => {
+                        entry.end_wait(&mutex.owner);
                         mutex.take_over();
                         return true;
                     }
-                    Standing::Out if mutex.take() => return true,
+                    EntryState::Out if mutex.take() => return true,
                     // SAFETY: the future's `drop` removes it.
-                    Standing::Out => unsafe { mutex.waiting.push(entry) },
-                    Standing::Queued => {}
+                    EntryState::Out => unsafe { mutex.waiting.push(entry) },
+                    EntryState::Queued => {}
                 }
-                if entry.wait(&mutex.place, cx, || {
-                    mutex.holder.get()?.find(mutex.place.current()?)
+                if entry.wait(&mutex.owner, cx, || {
+                    mutex.holder.get()?.find(mutex.owner.current()?)
                 }) {
                     return false;
                 }
@@ -329,13 +329,13 @@ impl<T: ?Sized, O: Ownership> Drop for Lock<'_, T, O> {
     fn drop(&mut self) {
         let (mutex, entry) = (self.mutex, &self.entry);
         if entry.is_known() {
-            mutex.place.hold(|| {
-                let standing = entry.standing();
-                if standing == Standing::Queued {
+            mutex.owner.hold(|| {
+                let state = entry.state();
+                if state == EntryState::Queued {
                     mutex.waiting.remove(entry);
                 }
-                entry.settle(&mutex.place);
-                if standing == Standing::Granted {
+                entry.end_wait(&mutex.owner);
+                if state == EntryState::Granted {
                     // It was handed over and never used, so it goes on to the next waiter (rule
                     // M7).
                     mutex.unlock();

@@ -6,11 +6,11 @@ use core::task::{Context, Poll};
 
 use crate::ownership::Ownership;
 use crate::scheduling::waiter::Wakeup;
-use crate::sync::queue::{Entry, Queue, Standing};
+use crate::sync::queue::{Entry, EntryState, Queue};
 
 /// A number of free permits, or the waiters for one.
 ///
-/// Permits are free only while nothing waits. Each method is part of one turn of the place that
+/// Permits are free only while nothing waits. Each method is part of one turn of the owner that
 /// they belong to.
 pub(crate) struct Permits<O> {
     free: Cell<usize>,
@@ -51,7 +51,7 @@ impl<O: Ownership> Permits<O> {
     #[must_use]
     pub(crate) fn give(&self, most: usize) -> Wakeup {
         match self.waiting.take_most_urgent() {
-            Some(entry) => entry.finish(Standing::Granted),
+            Some(entry) => entry.finish(EntryState::Granted),
             None => {
                 self.free.set(self.free.get().saturating_add(1).min(most));
                 Wakeup::None
@@ -60,14 +60,14 @@ impl<O: Ownership> Permits<O> {
     }
 
     /// Gives a permit back.
-    pub(crate) fn release(&self, place: &O) {
-        self.give(usize::MAX).wake(place.scheduler());
+    pub(crate) fn release(&self, owner: &O) {
+        self.give(usize::MAX).wake(owner.scheduler());
     }
 
     /// Ends the wait of every entry that waits now.
-    pub(crate) fn refuse(&self, place: &O) {
+    pub(crate) fn refuse(&self, owner: &O) {
         while let Some(entry) = self.waiting.take_first() {
-            entry.finish(Standing::Refused).wake(place.scheduler());
+            entry.finish(EntryState::Refused).wake(owner.scheduler());
         }
     }
 
@@ -77,26 +77,26 @@ impl<O: Ownership> Permits<O> {
     /// The future calls [`leave`](Self::leave) when it is dropped.
     pub(crate) unsafe fn poll(
         &self,
-        place: &O,
+        owner: &O,
         entry: Pin<&Entry<O>>,
         cx: &Context<'_>,
     ) -> Poll<Result<(), Refused>> {
         loop {
-            match entry.standing() {
-                Standing::Granted => {
-                    entry.settle(place);
+            match entry.state() {
+                EntryState::Granted => {
+                    entry.end_wait(owner);
                     return Poll::Ready(Ok(()));
                 }
-                Standing::Refused => {
-                    entry.settle(place);
+                EntryState::Refused => {
+                    entry.end_wait(owner);
                     return Poll::Ready(Err(Refused));
                 }
-                Standing::Out if self.take() => return Poll::Ready(Ok(())),
+                EntryState::Out if self.take() => return Poll::Ready(Ok(())),
                 // SAFETY: `leave` removes it; the caller's promise.
-                Standing::Out => unsafe { self.queue(entry) },
-                Standing::Queued => {}
+                EntryState::Out => unsafe { self.queue(entry) },
+                EntryState::Queued => {}
             }
-            if entry.wait(place, cx, || None) {
+            if entry.wait(owner, cx, || None) {
                 return Poll::Pending;
             }
         }
@@ -122,15 +122,15 @@ impl<O: Ownership> Permits<O> {
     /// A permit that it was given and has not used goes on to the next waiter, which the caller
     /// wakes.
     #[must_use]
-    pub(crate) fn leave(&self, place: &O, entry: &Entry<O>, most: usize) -> Wakeup {
-        place.assert_held();
-        let standing = entry.standing();
-        if standing == Standing::Queued {
+    pub(crate) fn leave(&self, owner: &O, entry: &Entry<O>, most: usize) -> Wakeup {
+        owner.assert_held();
+        let state = entry.state();
+        if state == EntryState::Queued {
             self.remove(entry);
         }
-        entry.settle(place);
-        match standing {
-            Standing::Granted => self.give(most),
+        entry.end_wait(owner);
+        match state {
+            EntryState::Granted => self.give(most),
             _ => Wakeup::None,
         }
     }

@@ -14,21 +14,21 @@ use crate::scheduling::waiter::{Waiter, Wakeup, Wants};
 
 /// The entry of one waiter in a queue.
 ///
-/// It is part of a future, and pinned with it. It belongs to the primitive's place.
+/// It is part of a future, and pinned with it. It belongs to the primitive's owner.
 pub(crate) struct Entry<O> {
     pub(crate) waiter: Waiter,
-    standing: Cell<Standing>,
+    state: Cell<EntryState>,
     previous: Cell<Option<NonNull<Entry<O>>>>,
     next: Cell<Option<NonNull<Entry<O>>>>,
-    /// Whether it was in a queue and has not [settled](Self::settle), so that others may refer to
+    /// Whether it was in a queue and has not [ended its wait](Self::end_wait), so that others may refer to
     /// it.
     ///
     /// Touched by its future alone.
     is_known: Cell<bool>,
-    _place: PhantomData<O>,
+    _owner: PhantomData<O>,
 }
 
-// SAFETY: while others may refer to it, all but `is_known` is touched in the place's turns only.
+// SAFETY: while others may refer to it, all but `is_known` is touched in the owner's turns only.
 // Before and after, its future alone touches it.
 #[cfg(feature = "alloc")]
 unsafe impl Send for Entry<Shared> {}
@@ -42,7 +42,7 @@ unsafe impl Send for Entry<Shared> {}
 ///    └────────────┴────────────────────────────────────────────┘ the future has seen it
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum EntryState {
     /// Not waiting.
     Out,
     /// In a queue.
@@ -57,21 +57,21 @@ impl<O: Ownership> Entry<O> {
     pub(crate) const fn new() -> Self {
         Self {
             waiter: Waiter::new(),
-            standing: Cell::new(Standing::Out),
+            state: Cell::new(EntryState::Out),
             previous: Cell::new(None),
             next: Cell::new(None),
             is_known: Cell::new(false),
-            _place: PhantomData,
+            _owner: PhantomData,
         }
     }
 
-    pub(crate) fn standing(&self) -> Standing {
-        self.standing.get()
+    pub(crate) fn state(&self) -> EntryState {
+        self.state.get()
     }
 
     /// Tests whether its future has anything to do when it is dropped.
     ///
-    /// May be called without the place's turn.
+    /// May be called without the owner's turn.
     pub(crate) fn is_known(&self) -> bool {
         self.is_known.get()
     }
@@ -84,14 +84,14 @@ impl<O: Ownership> Entry<O> {
     #[inline(never)]
     pub(crate) fn wait(
         self: Pin<&Self>,
-        place: &O,
+        owner: &O,
         cx: &Context<'_>,
         borrower: impl FnOnce() -> Option<BlockRef>,
     ) -> bool {
-        place.assert_held();
-        let lender = place.current();
-        let wants = || match self.standing() {
-            Standing::Queued => match borrower().filter(|&borrower| Some(borrower) != lender) {
+        owner.assert_held();
+        let lender = owner.current();
+        let wants = || match self.state() {
+            EntryState::Queued => match borrower().filter(|&borrower| Some(borrower) != lender) {
                 Some(borrower) => Wants::Of(borrower),
                 // Of no coroutine; also where a coroutine waits for itself, in another branch of a
                 // `join!`.
@@ -101,17 +101,17 @@ impl<O: Ownership> Entry<O> {
         };
         // SAFETY: the entry is pinned, and the waiter is part of it.
         let waiter = unsafe { self.map_unchecked(|entry| &entry.waiter) };
-        waiter.wait(cx, place.scheduler(), lender, wants)
+        waiter.wait(cx, owner.scheduler(), lender, wants)
     }
 
     /// Ends the entry's wait, after which nothing else refers to the entry.
     ///
     /// Called when the future has seen how its wait ended, or is dropped.
-    pub(crate) fn settle(&self, place: &O) {
-        place.assert_held();
-        self.standing.set(Standing::Out);
+    pub(crate) fn end_wait(&self, owner: &O) {
+        owner.assert_held();
+        self.state.set(EntryState::Out);
         if let Some(waker) = self.waiter.end_held() {
-            place.unlocked(|| drop(waker));
+            owner.unlocked(|| drop(waker));
         }
         self.is_known.set(false);
     }
@@ -120,19 +120,19 @@ impl<O: Ownership> Entry<O> {
     ///
     /// The caller wakes it, last.
     #[must_use]
-    pub(crate) fn finish(&self, standing: Standing) -> Wakeup {
-        self.standing.set(standing);
+    pub(crate) fn finish(&self, state: EntryState) -> Wakeup {
+        self.state.set(state);
         self.waiter.take_wakeup()
     }
 }
 
-/// What the waiter would do when it is dropped was done by `settle`, in the place's turn.
+/// What the waiter would do when it is dropped was done by `end_wait`, in the owner's turn.
 #[cfg(any(loom, debug_assertions))]
 impl<O> Drop for Entry<O> {
     fn drop(&mut self) {
         assert!(
             self.waiter.lender().is_none() && self.waiter.borrower().is_none(),
-            "an entry was dropped before it settled"
+            "an entry was dropped before its wait ended"
         );
     }
 }
@@ -162,10 +162,10 @@ impl<O: Ownership> Queue<O> {
     /// # Safety
     /// The caller removes the entry before it is dropped, unless it was taken.
     pub(crate) unsafe fn push(&self, entry: Pin<&Entry<O>>) {
-        debug_assert_eq!(entry.standing(), Standing::Out);
+        debug_assert_eq!(entry.state(), EntryState::Out);
         let this = NonNull::from(entry.get_ref());
         let last = self.last.replace(Some(this));
-        entry.standing.set(Standing::Queued);
+        entry.state.set(EntryState::Queued);
         entry.is_known.set(true);
         entry.previous.set(last);
         entry.next.set(None);
@@ -178,7 +178,7 @@ impl<O: Ownership> Queue<O> {
 
     /// Takes an entry out of this queue, at whatever position.
     pub(crate) fn remove(&self, entry: &Entry<O>) {
-        debug_assert_eq!(entry.standing(), Standing::Queued);
+        debug_assert_eq!(entry.state(), EntryState::Queued);
         let (previous, next) = (entry.previous.take(), entry.next.take());
         match previous {
             // SAFETY: see `entries`.
@@ -190,7 +190,7 @@ impl<O: Ownership> Queue<O> {
             Some(next) => unsafe { next.as_ref() }.previous.set(previous),
             None => self.last.set(previous),
         }
-        entry.standing.set(Standing::Out);
+        entry.state.set(EntryState::Out);
     }
 
     /// Returns all entries, in order of arrival.

@@ -30,11 +30,11 @@ use crate::sync::queue::Entry;
 /// # }
 /// ```
 pub struct Semaphore<O: Ownership = Local> {
-    place: O,
+    owner: O,
     permits: Permits<O>,
 }
 
-// SAFETY: the permits are touched in the place's turns only.
+// SAFETY: the permits are touched in the owner's turns only.
 #[cfg(feature = "alloc")]
 unsafe impl Send for Semaphore<Shared> {}
 // SAFETY: as above.
@@ -46,7 +46,7 @@ impl Semaphore {
     #[must_use]
     pub const fn new(permits: usize) -> Self {
         Self {
-            place: Local::HERE,
+            owner: Local::HERE,
             permits: Permits::new(permits),
         }
     }
@@ -57,9 +57,9 @@ impl Semaphore<Shared> {
     /// Creates a semaphore with this many free permits, for the coroutines of a
     /// [`SharedExecutor`](crate::SharedExecutor).
     #[must_use]
-    pub fn new_in(place: impl Into<Shared>, permits: usize) -> Self {
+    pub fn new_in(owner: impl Into<Shared>, permits: usize) -> Self {
         Self {
-            place: place.into(),
+            owner: owner.into(),
             permits: Permits::new(permits),
         }
     }
@@ -78,7 +78,7 @@ impl<O: Ownership> Semaphore<O> {
 
     /// Returns a permit if one is free, which means that nothing waits either.
     pub fn try_acquire(&self) -> Option<Permit<'_, O>> {
-        let taken = self.place.hold(|| self.permits().take());
+        let taken = self.owner.hold(|| self.permits().take());
         taken.then(|| Permit { semaphore: self })
     }
 
@@ -86,20 +86,20 @@ impl<O: Ownership> Semaphore<O> {
     ///
     /// The caller need not have acquired one. The count saturates at `usize::MAX`.
     pub fn release(&self) {
-        self.place.hold(|| self.permits().release(&self.place));
+        self.owner.hold(|| self.permits().release(&self.owner));
     }
 
     /// Returns the permits.
     ///
-    /// Requires the place's turn.
+    /// Requires the owner's turn.
     fn permits(&self) -> &Permits<O> {
-        self.place.assert_held();
+        self.owner.assert_held();
         &self.permits
     }
 
     /// Returns the number of free permits.
     pub fn free(&self) -> usize {
-        self.place.hold(|| self.permits().free())
+        self.owner.hold(|| self.permits().free())
     }
 }
 
@@ -150,9 +150,9 @@ impl<'a, O: Ownership> Future for Acquire<'a, O> {
         // SAFETY: the entry is part of the pinned future, whose `drop` lets it leave.
         let entry = unsafe { Pin::new_unchecked(&this.entry) };
         let semaphore = this.semaphore;
-        let place = &semaphore.place;
+        let owner = &semaphore.owner;
         // SAFETY: as above.
-        let permit = place.hold(|| unsafe { semaphore.permits().poll(place, entry, cx) });
+        let permit = owner.hold(|| unsafe { semaphore.permits().poll(owner, entry, cx) });
         // A semaphore is never closed.
         permit.map(|_| Permit { semaphore })
     }
@@ -162,10 +162,10 @@ impl<O: Ownership> Drop for Acquire<'_, O> {
     fn drop(&mut self) {
         if self.entry.is_known() {
             let semaphore = self.semaphore;
-            let place = &semaphore.place;
-            place.hold(|| {
-                let next = semaphore.permits().leave(place, &self.entry, usize::MAX);
-                next.wake(place.scheduler());
+            let owner = &semaphore.owner;
+            owner.hold(|| {
+                let next = semaphore.permits().leave(owner, &self.entry, usize::MAX);
+                next.wake(owner.scheduler());
             });
         }
     }

@@ -195,12 +195,12 @@ pub const FAULT_SILENCE: usize = 4;
 /// with 0 it has room again. Ends with the process.
 pub const FAULT_HEAP: usize = 5;
 
-/// `settle() -> 0`: returns when every hart is through with what the kernel did there when this was
+/// `quiesce() -> 0`: returns when every hart is through with what the kernel did there when this was
 /// called. So the last of a process that was waited for, on its way out on another hart, is out.
 /// What the scheduler keeps of the memory of coroutines that are gone goes back to the kernel's
 /// heap. For tests, and only for threads; [`FAILED`] without the right
 /// [`MACHINE`](crate::rights::MACHINE).
-pub const SETTLE: usize = 4014;
+pub const QUIESCE: usize = 4014;
 
 /// `harts_limit(harts) -> the limit before`: from now on so many harts, at least 1, run coroutines
 /// and programs; the others rest, but for interrupts. [`FAILED`] without the right

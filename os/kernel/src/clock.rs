@@ -40,9 +40,9 @@ struct Sleepers {
     by_level: [BTreeMap<(u64, u64), Waker>; LEVELS],
 }
 
-/// A sleeper's place.
+/// The key of a sleeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct SleeperKey {
     level: u8,
     deadline: u64,
     number: u64,
@@ -235,23 +235,23 @@ impl Sleepers {
         })
     }
 
-    fn insert(&mut self, place: Place, sleeper: Waker) {
-        let level = usize::from(place.level);
+    fn insert(&mut self, key: SleeperKey, sleeper: Waker) {
+        let level = usize::from(key.level);
         self.levels |= 1 << level;
-        self.by_level[level].insert((place.deadline, place.number), sleeper);
-        if place.deadline < FIRST.load(Ordering::Relaxed) {
-            FIRST.store(place.deadline, Ordering::Relaxed);
+        self.by_level[level].insert((key.deadline, key.number), sleeper);
+        if key.deadline < FIRST.load(Ordering::Relaxed) {
+            FIRST.store(key.deadline, Ordering::Relaxed);
         }
     }
 
-    fn get_mut(&mut self, place: &Place) -> Option<&mut Waker> {
-        self.by_level[usize::from(place.level)].get_mut(&(place.deadline, place.number))
+    fn get_mut(&mut self, key: &SleeperKey) -> Option<&mut Waker> {
+        self.by_level[usize::from(key.level)].get_mut(&(key.deadline, key.number))
     }
 
-    fn remove(&mut self, place: &Place) -> Option<Waker> {
-        let level = usize::from(place.level);
-        let waker = self.by_level[level].remove(&(place.deadline, place.number));
-        self.note_removed(level, place.deadline);
+    fn remove(&mut self, key: &SleeperKey) -> Option<Waker> {
+        let level = usize::from(key.level);
+        let waker = self.by_level[level].remove(&(key.deadline, key.number));
+        self.note_removed(level, key.deadline);
         waker
     }
 
@@ -286,26 +286,26 @@ impl Sleepers {
 
 /// Adds a sleeper of this level.
 ///
-/// Returns its place.
-fn add_sleeper(deadline: u64, level: u8, sleeper: Waker) -> Place {
+/// Returns its key.
+fn add_sleeper(deadline: u64, level: u8, sleeper: Waker) -> SleeperKey {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let place = Place {
+    let key = SleeperKey {
         level: level.min(LEVELS as u8 - 1),
         deadline,
         number: NEXT.fetch_add(1, Ordering::Relaxed),
     };
     let mut sleepers = SLEEPERS.lock();
     let is_first = deadline < FIRST.load(Ordering::Relaxed);
-    sleepers.insert(place, sleeper);
+    sleepers.insert(key, sleeper);
     drop(sleepers);
     if is_first && deadline < hart::next_tick().get() {
         arm();
     }
-    place
+    key
 }
 
-fn remove_sleeper(place: &Place) {
-    let waker = SLEEPERS.lock().remove(place);
+fn remove_sleeper(key: &SleeperKey) {
+    let waker = SLEEPERS.lock().remove(key);
     drop(waker);
 }
 
@@ -314,7 +314,7 @@ fn remove_sleeper(place: &Place) {
 /// Dropped, it leaves nothing behind.
 #[derive(Debug, Default)]
 pub(crate) struct Alarm {
-    place: Option<Place>,
+    key: Option<SleeperKey>,
 }
 
 impl Alarm {
@@ -323,19 +323,19 @@ impl Alarm {
     ///
     /// The deadline must not have been reached yet. `u64::MAX` stands for never.
     pub(crate) fn set(&mut self, deadline: u64, level: u8, sleeper: impl FnOnce() -> Waker) {
-        let known = self.place.map(|place| (place.deadline, place.level));
+        let known = self.key.map(|key| (key.deadline, key.level));
         if known == Some((deadline, level)) {
             return;
         }
         self.clear();
         if deadline != u64::MAX {
-            self.place = Some(add_sleeper(deadline, level, sleeper()));
+            self.key = Some(add_sleeper(deadline, level, sleeper()));
         }
     }
 
     fn clear(&mut self) {
-        if let Some(place) = self.place.take() {
-            remove_sleeper(&place);
+        if let Some(key) = self.key.take() {
+            remove_sleeper(&key);
         }
     }
 }
@@ -352,8 +352,8 @@ impl Drop for Alarm {
 #[derive(Debug)]
 pub(crate) struct Sleep {
     deadline: u64,
-    /// The place among the sleepers, once there is one.
-    key: Option<Place>,
+    /// The key among the sleepers, once there is one.
+    key: Option<SleeperKey>,
 }
 
 /// Sleeps until `deadline`, in ticks of the `time` register. `u64::MAX` stands for ever.

@@ -116,7 +116,7 @@ impl File {
             File::PipeWrite(end) => {
                 let mut unparked = None;
                 let written = end.write_at_once(memory, buffer, Writer::Anyone, &mut unparked);
-                Unparked::settle(unparked);
+                Unparked::finish(unparked);
                 written
             }
             File::ConsoleOutput => {

@@ -23,7 +23,7 @@ use core::fmt;
 /// It consists of the call's number, which another call may have after this one, and of a second
 /// number that no other call has for a long time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct CallId {
     pub number: usize,
     pub serial: u32,
 }
@@ -55,7 +55,7 @@ impl fmt::Debug for dyn Reader {
 pub(crate) struct ParkedCall {
     /// The ring that the call came from.
     pub ring: Arc<dyn Any + Send + Sync>,
-    pub place: Place,
+    pub id: CallId,
     /// Where the bytes go; none has come yet.
     pub buffer: UserBuffer,
 }
@@ -96,16 +96,16 @@ impl Slot {
         self.0.take()
     }
 
-    /// Takes the read out if it is that of the call at `place` of the process with this memory.
-    pub(crate) fn take_call(&mut self, memory: &UserMemory, place: Place) -> Option<Parked> {
-        self.0.take_if(|parked| parked.is(memory, place))
+    /// Takes the read out if it is that of the call `id` of the process with this memory.
+    pub(crate) fn take_call(&mut self, memory: &UserMemory, id: CallId) -> Option<Parked> {
+        self.0.take_if(|parked| parked.is(memory, id))
     }
 
-    /// Sets the level of the read if it is that of the call at `place` of the process with this
+    /// Sets the level of the read if it is that of the call `id` of the process with this
     /// memory.
-    pub(crate) fn set_level(&mut self, memory: &UserMemory, place: Place, level: u8) {
+    pub(crate) fn set_level(&mut self, memory: &UserMemory, id: CallId, level: u8) {
         let parked = self.0.as_mut();
-        if let Some(parked) = parked.filter(|parked| parked.is(memory, place)) {
+        if let Some(parked) = parked.filter(|parked| parked.is(memory, id)) {
             parked.level = level;
         }
     }
@@ -118,9 +118,9 @@ impl Slot {
 
 /// A read that was parked until now.
 ///
-/// The code that holds it [settles](Self::settle) it when it holds no lock.
+/// The code that holds it [finishes](Self::finish) it when it holds no lock.
 #[derive(Debug)]
-#[must_use = "a read that is not settled never ends"]
+#[must_use = "a read that is not finished never ends"]
 pub(crate) struct Unparked {
     parked: Parked,
     /// `None` if it is left to a coroutine.
@@ -128,8 +128,8 @@ pub(crate) struct Unparked {
 }
 
 impl Parked {
-    fn is(&self, memory: &UserMemory, place: Place) -> bool {
-        self.call.place == place && core::ptr::eq(self.reader.memory(), memory)
+    fn is(&self, memory: &UserMemory, id: CallId) -> bool {
+        self.call.id == id && core::ptr::eq(self.reader.memory(), memory)
     }
 
     /// Returns the level at which it is to be served, as far as its process was granted that.
@@ -162,7 +162,7 @@ impl Parked {
 impl Unparked {
     /// Completes the call, or makes its coroutine.
     #[inline]
-    pub(crate) fn settle(unparked: Option<Unparked>) {
+    pub(crate) fn finish(unparked: Option<Unparked>) {
         if let Some(Unparked { parked, result }) = unparked {
             parked.reader.go_on(parked.call, result);
         }

@@ -1,6 +1,6 @@
 //! Asynchronous system calls: the kernel's side of [`corank_abi::ring`].
 //!
-//! A submission that can be served at once is served in place. One that has to wait becomes a
+//! A submission that can be served at once is served in id. One that has to wait becomes a
 //! kernel coroutine, at the live level of the coroutine that asked (rule I9). A read from a pipe
 //! becomes one only if it is less urgent than what its bytes come from, and a read from a
 //! connection does not. The memory is shared with the program, which may write anything into it at
@@ -23,7 +23,7 @@ use crate::memory::OutOfMemory;
 use crate::memory::account::{self, Account, Charge};
 use crate::memory::user::UserMemory;
 use crate::pace::{self, checkpoint};
-use crate::parked::Place;
+use crate::parked::CallId;
 use crate::wait::WaitQueue;
 use alloc::sync::Arc;
 use corank_abi::ring::{Completion, Outbox, Submission};
@@ -93,7 +93,7 @@ pub(crate) struct State {
 #[derive(Debug)]
 pub(crate) struct Chain {
     /// The call.
-    pub place: Place,
+    pub id: CallId,
     pub first: Submission,
     pub state: ChainState,
 }
@@ -145,7 +145,7 @@ impl Ring {
     /// Makes threads that wait for completions check whether a user-level interrupt is due.
     ///
     /// The interrupt was raised before.
-    pub(crate) fn look_again(&self) {
+    pub(crate) fn check_again(&self) {
         // Under the lock, so that no thread checks before and waits after.
         let mut state = self.state.lock();
         state.wanted = u32::MAX;

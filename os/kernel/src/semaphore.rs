@@ -18,21 +18,21 @@ struct State {
     given: usize,
     /// Waiters with tickets up to this one have permits.
     given_up_to: u64,
-    line: Line,
+    waiters: Waiters,
     last_ticket: u64,
 }
 
 /// Waiters by their tickets, which are given out in order.
 ///
-/// Most queues never hold more than one: the first has its place without an allocation.
+/// Most queues never hold more than one, so the first needs no allocation.
 #[derive(Debug, Default)]
-struct Line {
+struct Waiters {
     /// The one with the lowest ticket. Without it there are no others.
     first: Option<(u64, Waker)>,
     others: BTreeMap<u64, Waker>,
 }
 
-impl Line {
+impl Waiters {
     /// Adds a waiter with a ticket that is higher than all others.
     fn push(&mut self, ticket: u64, waker: Waker) {
         if self.first.is_none() {
@@ -126,13 +126,13 @@ impl Semaphore {
             }
             return;
         }
-        let mut place = self.stand_in_line();
-        poll_fn(|context| place.poll(context)).await;
+        let mut waiter = self.new_waiter();
+        poll_fn(|context| waiter.poll(context)).await;
     }
 
-    /// Returns a place in the queue, which is taken when the caller begins to wait.
-    pub(crate) fn stand_in_line(&self) -> Place<'_> {
-        Place {
+    /// Returns a waiter, which enters the queue when the caller begins to wait.
+    pub(crate) fn new_waiter(&self) -> WaitEntry<'_> {
+        WaitEntry {
             semaphore: self,
             ticket: 0,
         }
@@ -151,7 +151,7 @@ impl State {
     ///
     /// Returns false if there is none.
     fn give(&mut self) -> bool {
-        let Some((ticket, waker)) = self.line.behind(self.given_up_to) else {
+        let Some((ticket, waker)) = self.waiters.behind(self.given_up_to) else {
             return false;
         };
         waker.wake_by_ref();
@@ -163,21 +163,21 @@ impl State {
     /// Takes a waiter that has a permit out of the queue.
     fn leave(&mut self, ticket: u64) -> Option<Waker> {
         self.given -= 1;
-        self.line.remove(ticket)
+        self.waiters.remove(ticket)
     }
 }
 
-/// A place in a semaphore's queue.
+/// A waiter of a semaphore.
 ///
-/// Dropped before a permit came, it is given up.
+/// Dropped before a permit came, it leaves the queue.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct WaitEntry<'a> {
     semaphore: &'a Semaphore,
     ticket: u64,
 }
 
-impl Place<'_> {
-    /// Takes its place in the queue, then calls `then`, then waits for the permit.
+impl WaitEntry<'_> {
+    /// Enters the queue, then calls `then`, then waits for the permit.
     ///
     /// If `then` returns false, this returns at once without a permit.
     pub(crate) async fn wait_after(mut self, then: impl FnOnce() -> bool) -> bool {
@@ -203,7 +203,7 @@ impl Place<'_> {
             }
             state.last_ticket += 1;
             self.ticket = state.last_ticket;
-            state.line.push(self.ticket, context.waker().clone());
+            state.waiters.push(self.ticket, context.waker().clone());
             return Poll::Pending;
         }
         if self.ticket > state.given_up_to {
@@ -217,14 +217,14 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for WaitEntry<'_> {
     fn drop(&mut self) {
         if self.ticket == 0 {
             return;
         }
         let mut state = self.semaphore.state.lock();
         let waker = if self.ticket > state.given_up_to {
-            state.line.remove(self.ticket)
+            state.waiters.remove(self.ticket)
         } else {
             // Another waiter gets its permit.
             let waker = state.leave(self.ticket);

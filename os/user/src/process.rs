@@ -271,8 +271,8 @@ pub fn harts() -> usize {
 ///
 /// So what an ended process leaves behind for a moment, on its way out on another hart, is gone.
 /// For tests. Does nothing without [`Rights::MACHINE`].
-pub fn settle() {
-    let _ = number_call(call::SETTLE, [0; 3]);
+pub fn quiesce() {
+    let _ = number_call(call::QUIESCE, [0; 3]);
 }
 
 /// Takes all levels but those in `levels` (bit *i* is level *i*) from what this process, or a child

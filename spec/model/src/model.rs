@@ -189,7 +189,7 @@ impl Model {
             return Reply::Refused;
         }
         self.coroutines[id].base = level;
-        self.settle(id);
+        self.update_levels(id);
         Reply::Done
     }
 

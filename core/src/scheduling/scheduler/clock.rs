@@ -31,13 +31,13 @@ impl Scheduler {
             u64::MAX
         };
         let mut polls = 0;
-        self.look_at_clock(worker_context);
+        self.check_clock(worker_context);
         loop {
             let (step, more) = self.run::<SHARED>(worker_context, view, round.min(limit - polls));
             polls += more;
             match step {
-                Step::Ran if polls < limit => drop(self.look_at_clock(worker_context)),
-                Step::Idle if self.look_at_clock(worker_context) > 0 => {}
+                Step::Ran if polls < limit => drop(self.check_clock(worker_context)),
+                Step::Idle if self.check_clock(worker_context) > 0 => {}
                 step => return (step, polls),
             }
         }
@@ -45,8 +45,8 @@ impl Scheduler {
 
     /// Fires what is due by the clock, if there are timers, and returns how many.
     #[inline]
-    fn look_at_clock(&self, worker_context: &WorkerContext) -> usize {
-        match self.timers.look_at_clock() {
+    fn check_clock(&self, worker_context: &WorkerContext) -> usize {
+        match self.timers.check_clock() {
             None => 0,
             Some(now) => {
                 let _entered = Entered::new(worker_context);

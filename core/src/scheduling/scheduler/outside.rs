@@ -195,12 +195,12 @@ mod tests {
     #[test]
     fn anchors_do_not_overflow() {
         let executor = SharedExecutor::new();
-        let place = Shared::from(&executor);
+        let owner = Shared::from(&executor);
         let anchors = &executor.scheduler().anchors;
         // As if so many clones had been leaked.
         let before = anchors.swap(MAX_ANCHORS, Ordering::Relaxed);
-        let last = place.clone();
-        let one_more = || drop(place.clone());
+        let last = owner.clone();
+        let one_more = || drop(owner.clone());
         assert!(catch_unwind(AssertUnwindSafe(one_more)).is_err());
         assert_eq!(anchors.load(Ordering::Relaxed), MAX_ANCHORS + 1);
         drop(last);

@@ -176,7 +176,7 @@ impl Timers {
 
     /// Reads the clock, if there are a clock and timers.
     #[inline]
-    pub(crate) fn look_at_clock(&self) -> Option<u64> {
+    pub(crate) fn check_clock(&self) -> Option<u64> {
         self.clock
             .filter(|_| !self.is_empty())
             .map(|clock| clock.read())

@@ -74,13 +74,13 @@ impl SchedulerLock {
     /// Spins until the lock is held from here.
     #[cold]
     fn wait(&self) {
-        let mut looks = 0;
+        let mut polls = 0;
         loop {
             match self.relax {
-                Some(relax) if looks >= PATIENCE => relax(),
-                _ => pause(looks),
+                Some(relax) if polls >= PATIENCE => relax(),
+                _ => pause(polls),
             }
-            looks = looks.saturating_add(1);
+            polls = polls.saturating_add(1);
             if self.word().load(Ordering::Relaxed) == FREE && self.try_lock() {
                 break;
             }
@@ -196,21 +196,21 @@ const LONGEST_WAIT: u32 = 5;
 /// lost its processor.
 const PATIENCE: u32 = 16;
 
-/// Pauses after `looks` polls of a word that another worker is about to change, before the next
+/// Pauses after `polls` polls of a word that another worker is about to change, before the next
 /// one.
-pub(crate) fn pause(looks: u32) {
+pub(crate) fn pause(polls: u32) {
     #[cfg(loom)]
     {
-        let _ = looks;
+        let _ = polls;
         loom::thread::yield_now();
     }
     #[cfg(all(feature = "std", not(loom)))]
-    if looks >= PATIENCE {
+    if polls >= PATIENCE {
         std::thread::yield_now();
         return;
     }
     #[cfg(not(loom))]
-    for _ in 0..1 << looks.min(LONGEST_WAIT) {
+    for _ in 0..1 << polls.min(LONGEST_WAIT) {
         core::hint::spin_loop();
     }
 }

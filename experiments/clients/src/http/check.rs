@@ -36,12 +36,15 @@ pub(crate) fn run(server: &Server) -> Result<bool> {
     let before = server.footprint_at_rest()?;
     let all = TESTS.iter().chain(hostile::TESTS).chain(programs::TESTS);
     for (name, test) in all {
-        tests.judge(name, test(server).and_then(|()| server.settle(&before)));
+        tests.judge(
+            name,
+            test(server).and_then(|()| server.wait_until_drained(&before)),
+        );
     }
     let faults = faults::memory_at_every_allocation(server);
     tests.judge(
         "memory_at_every_allocation",
-        faults.and_then(|()| server.settle(&before)),
+        faults.and_then(|()| server.wait_until_drained(&before)),
     );
     tests.judge("stops_in_order", stops_in_order(server));
     Ok(tests.end())

@@ -246,7 +246,7 @@ impl Server {
     }
 
     /// Waits until the server has nothing more in use than `before`.
-    pub(crate) fn settle(&self, before: &BTreeMap<String, u64>) -> Result<()> {
+    pub(crate) fn wait_until_drained(&self, before: &BTreeMap<String, u64>) -> Result<()> {
         let start = Instant::now();
         loop {
             let now = self.footprint()?;

@@ -76,11 +76,11 @@ fn main() -> i32 {
     fill_sector_cache();
     let end = time_now() + 1000 * seconds;
     let mut rounds = 0;
-    let before = settled();
+    let before = quiesced();
     while rounds == 0 || time_now() < end {
         let lowest = round(seed + 1000 * rounds, rounds + 1);
         rounds += 1;
-        let after = settled();
+        let after = quiesced();
         println!(
             "round {rounds}: at least {} frames free and at most {} KiB of heap in use; \
              {} bytes more than before",
@@ -117,9 +117,9 @@ fn is_like(before: &SystemStatus, after: &SystemStatus) -> bool {
 ///
 /// Sockets of processes that are gone may take a moment. The kernel's services release what many
 /// objects were in pieces, and are ready until they have done so.
-fn settled() -> SystemStatus {
+fn quiesced() -> SystemStatus {
     loop {
-        process::settle();
+        process::quiesce();
         let status = information::system().expect("it is there");
         // Without memory for the call, something is on its way out.
         let has_sockets = !net::status().is_ok_and(|network| network.sockets == 0);

@@ -420,7 +420,7 @@ impl WriteEnd {
                 Ok(true) => Poll::Ready(Ok(Ok(wanted))),
             };
             drop(state);
-            Unparked::settle(unparked);
+            Unparked::finish(unparked);
             polled
         })
         .await
@@ -428,7 +428,7 @@ impl WriteEnd {
 
     /// Writes if that is done without waiting.
     ///
-    /// The caller settles what comes in `unparked` when it holds no lock.
+    /// The caller finishes what comes in `unparked` when it holds no lock.
     pub(crate) fn write_at_once(
         &self,
         memory: &UserMemory,
@@ -508,6 +508,6 @@ impl Drop for WriteEnd {
         let unparked = state.unpark(None, true);
         self.0.readers.wake_all();
         drop(state);
-        Unparked::settle(unparked);
+        Unparked::finish(unparked);
     }
 }

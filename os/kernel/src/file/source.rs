@@ -3,7 +3,7 @@ use super::pipe::{self, ReadEnd};
 use crate::failure::Transferred;
 use crate::memory::user::{UserBuffer, UserMemory};
 use crate::net::Connection;
-use crate::parked::{Parked, Place, Slot};
+use crate::parked::{CallId, Parked, Slot};
 use crate::wait::WaitMode;
 use alloc::sync::Arc;
 
@@ -36,16 +36,16 @@ impl Source {
         }
     }
 
-    /// Takes out the read that is parked for the call at `place` of the process with this memory,
+    /// Takes out the read that is parked for the call `id` of the process with this memory,
     /// if it still is.
-    pub(crate) fn take_parked(&self, memory: &UserMemory, place: Place) -> Option<Parked> {
-        self.with_slot(|slot| slot.take_call(memory, place))
+    pub(crate) fn take_parked(&self, memory: &UserMemory, id: CallId) -> Option<Parked> {
+        self.with_slot(|slot| slot.take_call(memory, id))
     }
 
-    /// Sets the level of the read that is parked for the call at `place` of the process with this
+    /// Sets the level of the read that is parked for the call `id` of the process with this
     /// memory, if it still is.
-    pub(crate) fn set_parked_level(&self, memory: &UserMemory, place: Place, level: u8) {
-        self.with_slot(|slot| slot.set_level(memory, place, level));
+    pub(crate) fn set_parked_level(&self, memory: &UserMemory, id: CallId, level: u8) {
+        self.with_slot(|slot| slot.set_level(memory, id, level));
     }
 
     fn with_slot<T>(&self, use_it: impl FnOnce(&mut Slot) -> T) -> T {

@@ -1,4 +1,4 @@
-//! A table whose places are used again, and that a process pays for.
+//! A table whose slots are used again, and that a process pays for.
 use super::OutOfMemory;
 use super::account::Account;
 use super::segments::Segments;
@@ -10,24 +10,24 @@ use core::ops::{Index, IndexMut, Range};
 /// The number of the value that was removed last comes first.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
-    places: Segments<Place<T>>,
-    /// The first free place, or one behind the last.
+    slots: Segments<Slot<T>>,
+    /// The first free slot, or one behind the last.
     free: usize,
     length: usize,
 }
 
 #[derive(Debug)]
-enum Place<T> {
-    /// The number is that of the next free place.
+enum Slot<T> {
+    /// The number is that of the next free slot.
     Free(usize),
     Taken(T),
 }
 
 impl<T> Slots<T> {
-    /// Returns a table without places, which costs nothing.
+    /// Returns a table without slots, which costs nothing.
     pub(crate) const fn new() -> Slots<T> {
         Slots {
-            places: Segments::new(),
+            slots: Segments::new(),
             free: 0,
             length: 0,
         }
@@ -40,7 +40,7 @@ impl<T> Slots<T> {
 
     /// Returns how many values there is room for.
     pub(crate) fn capacity(&self) -> usize {
-        self.places.capacity()
+        self.slots.capacity()
     }
 
     /// Makes room for another value, at the expense of this account, always the same one.
@@ -48,10 +48,10 @@ impl<T> Slots<T> {
     /// # Errors
     /// When there is no memory for it.
     pub(crate) fn reserve(&mut self, account: &Arc<Account>) -> Result<(), OutOfMemory> {
-        if self.free < self.places.len() {
+        if self.free < self.slots.len() {
             return Ok(());
         }
-        self.places.reserve(account)
+        self.slots.reserve(account)
     }
 
     /// Adds a value, at the expense of this account, always the same one.
@@ -66,14 +66,14 @@ impl<T> Slots<T> {
         value: T,
     ) -> Result<usize, OutOfMemory> {
         let number = self.free;
-        match self.places.get_mut(number) {
-            Some(place) => match core::mem::replace(place, Place::Taken(value)) {
-                Place::Free(next) => self.free = next,
-                Place::Taken(_) => unreachable!("a free place is not taken"),
+        match self.slots.get_mut(number) {
+            Some(slot) => match core::mem::replace(slot, Slot::Taken(value)) {
+                Slot::Free(next) => self.free = next,
+                Slot::Taken(_) => unreachable!("a free slot is not taken"),
             },
             None => {
-                self.places
-                    .push(account, Place::Taken(value))
+                self.slots
+                    .push(account, Slot::Taken(value))
                     .map_err(|_| OutOfMemory)?;
                 self.free = number + 1;
             }
@@ -84,17 +84,17 @@ impl<T> Slots<T> {
 
     /// Takes a value out, if there is one with this number.
     pub(crate) fn try_remove(&mut self, number: usize) -> Option<T> {
-        let place = self.places.get_mut(number)?;
-        if let Place::Free(_) = place {
+        let slot = self.slots.get_mut(number)?;
+        if let Slot::Free(_) = slot {
             return None;
         }
-        match core::mem::replace(place, Place::Free(self.free)) {
-            Place::Taken(value) => {
+        match core::mem::replace(slot, Slot::Free(self.free)) {
+            Slot::Taken(value) => {
                 self.free = number;
                 self.length -= 1;
                 Some(value)
             }
-            Place::Free(_) => None,
+            Slot::Free(_) => None,
         }
     }
 
@@ -106,33 +106,33 @@ impl<T> Slots<T> {
         self.try_remove(number).expect("a value has the number")
     }
 
-    /// Drops up to so many places from the end of a table without values.
+    /// Drops up to so many slots from the end of a table without values.
     ///
     /// So its drop need not visit all of them at once. Returns false if none is left.
-    pub(crate) fn drop_places(&mut self, most: usize) -> bool {
+    pub(crate) fn drop_slots(&mut self, most: usize) -> bool {
         debug_assert!(self.length == 0, "a table with values");
         for _ in 0..most {
-            if self.places.pop().is_none() {
+            if self.slots.pop().is_none() {
                 self.free = 0;
                 return false;
             }
         }
-        // No place that is left is known to be free: nothing is inserted any more.
+        // No slot that is left is known to be free: nothing is inserted any more.
         true
     }
 
     /// Returns the value with this number.
     pub(crate) fn get(&self, number: usize) -> Option<&T> {
-        match self.places.get(number) {
-            Some(Place::Taken(value)) => Some(value),
+        match self.slots.get(number) {
+            Some(Slot::Taken(value)) => Some(value),
             _ => None,
         }
     }
 
     /// Returns the value with this number, to change.
     pub(crate) fn get_mut(&mut self, number: usize) -> Option<&mut T> {
-        match self.places.get_mut(number) {
-            Some(Place::Taken(value)) => Some(value),
+        match self.slots.get_mut(number) {
+            Some(Slot::Taken(value)) => Some(value),
             _ => None,
         }
     }
@@ -141,7 +141,7 @@ impl<T> Slots<T> {
     ///
     /// All are below it.
     pub(crate) fn bound(&self) -> usize {
-        self.places.len()
+        self.slots.len()
     }
 
     /// Returns the values with these numbers.

@@ -150,7 +150,7 @@ struct Stack {
     used: Vec<Arc<Listener>>,
     /// Parked reads that have ended.
     ///
-    /// They are settled when no socket is locked.
+    /// They are finished when no socket is locked.
     served: Vec<Unparked>,
 }
 
@@ -259,7 +259,7 @@ impl Stack {
             if let Some(socket) = marked {
                 self.serve(now, &socket);
             }
-            self.settle_served();
+            self.finish_served();
             stretch::check();
             if !had_frame && !had_socket || has_more_urgent_work() {
                 break;
@@ -268,7 +268,7 @@ impl Stack {
         let reserved = WORK.lock().pop_reserved();
         if let Some(socket) = reserved {
             self.serve(now, &socket);
-            self.settle_served();
+            self.finish_served();
         }
         if let Some(card) = card::get() {
             card.ring();
@@ -312,9 +312,9 @@ impl Stack {
         self.resumed = next.or_else(again);
     }
 
-    fn settle_served(&mut self) {
+    fn finish_served(&mut self) {
         for read in self.served.drain(..) {
-            Unparked::settle(Some(read));
+            Unparked::finish(Some(read));
         }
     }
 
@@ -322,7 +322,7 @@ impl Stack {
     ///
     /// If not, what has something for the service to do wakes it.
     fn has_more(&mut self, context: &mut Context<'_>) -> bool {
-        let has_marked = WORK.lock().settle(context.waker());
+        let has_marked = WORK.lock().prepare_to_wait(context.waker());
         let has_packets = self
             .ports
             .iter()
@@ -445,7 +445,7 @@ impl Stack {
                 let mut state = socket.state.lock();
                 let before = phase(&socket, &mut state);
                 port.take_in(now, frame, &mut state.sockets);
-                self.settle(now, &socket, &mut state, before, Cause::Frame);
+                self.handle_event(now, &socket, &mut state, before, Cause::Frame);
             }
             // It belongs to no socket, so the stack answers it.
             _ => port.take_in(now, frame, &mut SocketSet::new(Vec::new())),
@@ -479,13 +479,13 @@ impl Stack {
             return;
         }
         port.send(now, &mut state.sockets);
-        self.settle(now, socket, &mut state, before, Cause::Time);
+        self.handle_event(now, socket, &mut state, before, Cause::Time);
     }
 
     /// Handles what has happened to a socket.
     ///
     /// Wakes what waits for it, and makes sure that the socket is checked again.
-    fn settle(
+    fn handle_event(
         &mut self,
         now: u64,
         socket: &Arc<Endpoint>,
@@ -495,7 +495,7 @@ impl Stack {
     ) {
         let is_over = match &socket.kind {
             Kind::Tcp { listener, .. } => {
-                let is_over = tcp::settle(
+                let is_over = tcp::notify_waiters(
                     socket,
                     listener.as_ref(),
                     state,
@@ -510,7 +510,7 @@ impl Stack {
                 is_over
             }
             Kind::Udp => {
-                udp::settle(socket, state);
+                udp::notify_waiters(socket, state);
                 false
             }
         };

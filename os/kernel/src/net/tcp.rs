@@ -190,7 +190,7 @@ pub(super) fn prepare(key: &Key, state: &mut State, context: &mut Context) {
 /// Returns whether it is over, and has nothing more to say. A listener that is notified goes into
 /// `used`, to be dropped without the socket's lock, because its own destructor takes that. A parked
 /// read that ends by this goes into `served`.
-pub(super) fn settle(
+pub(super) fn notify_waiters(
     socket: &Arc<Endpoint>,
     listener: Option<&Weak<Listener>>,
     state: &mut State,

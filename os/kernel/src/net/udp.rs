@@ -75,7 +75,7 @@ pub(crate) fn connect(
 }
 
 /// Wakes readers and writers when a frame has come for the socket, or its time has come.
-pub(super) fn settle(socket: &Endpoint, state: &mut State) {
+pub(super) fn notify_waiters(socket: &Endpoint, state: &mut State) {
     if state.udp().can_recv() {
         socket.readers.wake_all();
     }

@@ -151,7 +151,7 @@ impl Work {
     /// there is one.
     ///
     /// The service is about to wait, or to give way.
-    pub(super) fn settle(&mut self, waker: &Waker) -> bool {
+    pub(super) fn prepare_to_wait(&mut self, waker: &Waker) -> bool {
         let level = self.most_urgent();
         self.set_level(level.unwrap_or(LEAST_URGENT));
         if level.is_none() {

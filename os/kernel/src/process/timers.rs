@@ -36,7 +36,7 @@ impl Worker {
     #[inline]
     pub(crate) fn watch_timers(&self, process: &Process) {
         if self.page().deadlines.levels.load(Ordering::Relaxed) != 0 {
-            self.look_at_timers(process, true);
+            self.check_timers(process, true);
         }
     }
 
@@ -49,7 +49,7 @@ impl Worker {
     }
 
     #[cold]
-    fn look_at_timers(&self, process: &Process, comes_to_rest: bool) {
+    fn check_timers(&self, process: &Process, comes_to_rest: bool) {
         // Checked under the lock, so that of two harts the one that comes second sets the alarm by
         // what it sees then.
         let mut watch = self.watch.lock();
@@ -102,6 +102,6 @@ fn due(data: *const ()) {
     if let Some(process) = table::find(data.addr() / WORKERS)
         && let Some(worker) = process.find_worker(data.addr() % WORKERS)
     {
-        worker.look_at_timers(&process, false);
+        worker.check_timers(&process, false);
     }
 }

@@ -91,7 +91,7 @@ impl Process {
         };
         worker.upcalls.state.store(RAISED, Ordering::Release);
         if let Some(ring) = worker.ring() {
-            ring.look_again();
+            ring.check_again();
         }
         self.wake_thread(tid);
         self.interrupt_harts();

@@ -23,7 +23,7 @@ use crate::memory::OutOfMemory;
 use crate::memory::account::{self, Account, Charge};
 use crate::memory::slots::Slots;
 use crate::memory::user::UserMemory;
-use crate::parked::{Parked, Place};
+use crate::parked::{CallId, Parked};
 use crate::wait::WaitQueue;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -80,7 +80,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub(crate) struct Search {
     /// In the key's bucket, at the call that has not been visited; `None` means at the first.
-    at: Option<Place>,
+    at: Option<CallId>,
     /// The whole bucket has been visited.
     has_bucket: bool,
     /// [`Calls::entered`] when the visit of the bucket began.
@@ -151,8 +151,8 @@ impl Linked {
 
     /// Takes out the first submission that has not begun.
     fn pop(&mut self) -> Option<Submission> {
-        let place = self.left().iter().position(|next| next.call != REMOVED);
-        let next = self.taken + place?;
+        let index = self.left().iter().position(|next| next.call != REMOVED);
+        let next = self.taken + index?;
         self.taken = next + 1;
         Some(self.submissions[next])
     }
@@ -233,7 +233,7 @@ impl Cancel {
     /// Sets the outcome and wakes the waiters.
     ///
     /// Called after the completion, if there is one, has been put into the ring.
-    pub(crate) fn settle(&self, completed: bool) {
+    pub(crate) fn resolve(&self, completed: bool) {
         let outcome = if completed {
             RING_COMPLETED
         } else {
@@ -283,7 +283,7 @@ impl Removed {
     pub(crate) fn cancel(self, memory: &UserMemory) {
         match &self.call.server {
             Server::Parked(source) => {
-                drop(source.take_parked(memory, self.call.place(self.number)));
+                drop(source.take_parked(memory, self.call.id(self.number)));
             }
             Server::Coroutine(coroutine) => {
                 coroutine.cancel();
@@ -355,7 +355,7 @@ impl Calls {
         account: &Arc<Account>,
         first: &Submission,
         linked: usize,
-    ) -> Result<Place, OutOfMemory> {
+    ) -> Result<CallId, OutOfMemory> {
         self.calls.reserve(account)?;
         let rest = match linked {
             0 => None,
@@ -367,8 +367,8 @@ impl Calls {
     /// Links the next submission behind a call that began with room for it.
     ///
     /// Returns false if there is no such call any more.
-    pub(crate) fn link(&mut self, place: Place, next: Submission) -> bool {
-        let Some(rest) = self.at(place).and_then(|call| call.rest.as_mut()) else {
+    pub(crate) fn link(&mut self, id: CallId, next: Submission) -> bool {
+        let Some(rest) = self.at(id).and_then(|call| call.rest.as_mut()) else {
             return false;
         };
         rest.submissions.push(next);
@@ -387,14 +387,14 @@ impl Calls {
         account: &Arc<Account>,
         first: &Submission,
         source: Source,
-        make: impl FnOnce(Place) -> Parked,
+        make: impl FnOnce(CallId) -> Parked,
     ) -> Result<Option<Parked>, Source> {
         if self.calls.reserve(account).is_err() {
             return Err(source);
         }
-        let place = self.insert(account, first, None);
-        let refused = source.park(make(place));
-        self.calls[place.number].server = Server::Parked(source);
+        let id = self.insert(account, first, None);
+        let refused = source.park(make(id));
+        self.calls[id.number].server = Server::Parked(source);
         self.parked += 1;
         Ok(refused)
     }
@@ -405,7 +405,7 @@ impl Calls {
         account: &Arc<Account>,
         first: &Submission,
         rest: Option<Box<Linked>>,
-    ) -> Place {
+    ) -> CallId {
         let call = Call {
             server: Server::Making,
             serial: self.begun,
@@ -425,34 +425,34 @@ impl Calls {
         self.enter(number);
         let serial = self.begun;
         self.begun = serial.wrapping_add(1);
-        Place { number, serial }
+        CallId { number, serial }
     }
 
-    fn at(&mut self, place: Place) -> Option<&mut Call> {
-        let call = self.calls.get_mut(place.number)?;
-        (call.serial == place.serial).then_some(call)
+    fn at(&mut self, id: CallId) -> Option<&mut Call> {
+        let call = self.calls.get_mut(id.number)?;
+        (call.serial == id.serial).then_some(call)
     }
 
     /// Returns the level at which a call is served.
     ///
     /// Returns `None` if there is no such call any more.
-    pub(crate) fn level_of(&mut self, place: Place) -> Option<u8> {
-        self.at(place).map(|call| call.served.level)
+    pub(crate) fn level_of(&mut self, id: CallId) -> Option<u8> {
+        self.at(id).map(|call| call.served.level)
     }
 
     /// Notes the coroutine that serves a call.
     ///
     /// It has been made under the same lock as the call's beginning.
-    pub(crate) fn made(&mut self, place: Place, coroutine: Remote) {
-        self.calls[place.number].server = Server::Coroutine(coroutine);
+    pub(crate) fn made(&mut self, id: CallId, coroutine: Remote) {
+        self.calls[id.number].server = Server::Coroutine(coroutine);
     }
 
     /// Hands a parked call on to a coroutine, which is made next.
     ///
     /// The coroutine gets the source and the level that are returned. Returns `None` if there is no
     /// such call any more.
-    pub(crate) fn leave_parked(&mut self, place: Place) -> Option<(Source, u8)> {
-        let call = self.at(place)?;
+    pub(crate) fn leave_parked(&mut self, id: CallId) -> Option<(Source, u8)> {
+        let call = self.at(id)?;
         match core::mem::replace(&mut call.server, Server::Making) {
             Server::Parked(source) => {
                 let level = call.served.level;
@@ -467,9 +467,9 @@ impl Calls {
     }
 
     /// Calls [`finish`](Self::finish), if there still is such a call.
-    pub(crate) fn finish_at(&mut self, place: Place) -> Option<Finished> {
-        self.at(place)?;
-        self.finish(place.number)
+    pub(crate) fn finish_at(&mut self, id: CallId) -> Option<Finished> {
+        self.at(id)?;
+        self.finish(id.number)
     }
 
     /// Tests whether a canceller waits for the end of what the call serves now.
@@ -520,12 +520,12 @@ impl Calls {
     /// Removes a call whose coroutine is gone before it was done.
     ///
     /// What is linked behind the call is removed with it.
-    pub(crate) fn abandon(&mut self, place: Place) {
-        if self.at(place).is_none() {
+    pub(crate) fn abandon(&mut self, id: CallId) {
+        if self.at(id).is_none() {
             return;
         }
-        self.leave(place.number);
-        let call = self.calls.remove(place.number);
+        self.leave(id.number);
+        let call = self.calls.remove(id.number);
         self.cancels -= usize::from(call.cancel.is_some());
         let linked = call.rest.map_or(0, |rest| rest.reporting());
         self.linked = self.linked.saturating_sub(linked);
@@ -535,19 +535,19 @@ impl Calls {
     ///
     /// Returns what waits for its end, and whether something is linked behind it, which is
     /// [taken](Self::take_linked) next. If nothing is, the call is gone.
-    pub(crate) fn fail(&mut self, place: Place) -> (Option<Arc<Cancel>>, bool) {
-        if self.at(place).is_none() {
+    pub(crate) fn fail(&mut self, id: CallId) -> (Option<Arc<Cancel>>, bool) {
+        if self.at(id).is_none() {
             return (None, false);
         }
-        self.leave(place.number);
-        let call = &mut self.calls[place.number];
+        self.leave(id.number);
+        let call = &mut self.calls[id.number];
         // Nothing finds it from now on.
         call.served.flags = SILENT;
         let cancel = call.cancel.take();
         let has_rest = call.rest.is_some();
         self.cancels -= usize::from(cancel.is_some());
         if !has_rest {
-            self.calls.remove(place.number);
+            self.calls.remove(id.number);
         }
         (cancel, has_rest)
     }
@@ -555,12 +555,12 @@ impl Calls {
     /// Takes the next submission that is linked behind a call that has [failed](Self::fail).
     ///
     /// Without one the call is gone.
-    pub(crate) fn take_linked(&mut self, place: Place) -> Option<Submission> {
-        let call = self.at(place)?;
+    pub(crate) fn take_linked(&mut self, id: CallId) -> Option<Submission> {
+        let call = self.at(id)?;
         let next = call.rest.as_mut().and_then(|rest| rest.pop());
         match &next {
             Some(next) => self.linked -= usize::from(reports(next)),
-            None => drop(self.calls.remove(place.number)),
+            None => drop(self.calls.remove(id.number)),
         }
         next
     }
@@ -575,7 +575,7 @@ impl Calls {
         if let Some(number) = self.find(key, search) {
             let call = &mut self.calls[number];
             if let Server::Parked(source) = &call.server
-                && let Some(parked) = source.take_parked(memory, call.place(number))
+                && let Some(parked) = source.take_parked(memory, call.id(number))
                 && let Some(finished) = self.finish(number)
             {
                 return Found::Ended(parked, finished);
@@ -588,15 +588,15 @@ impl Calls {
             let cancel = cancel.clone();
             return Found::Served(cancel, call.coroutine().cloned());
         }
-        let Some((number, place)) = self.find_linked(key, search) else {
+        let Some((number, index)) = self.find_linked(key, search) else {
             return match self.has_ended(search) {
                 true => Found::Nothing,
                 false => Found::Nowhere,
             };
         };
         if let Some(rest) = &mut self.calls[number].rest {
-            rest.submissions[place].call = REMOVED;
-            rest.submissions[place].flags = SILENT;
+            rest.submissions[index].call = REMOVED;
+            rest.submissions[index].flags = SILENT;
             self.linked -= 1;
         }
         Found::Removed
@@ -619,23 +619,23 @@ impl Calls {
             let call = &mut self.calls[number];
             call.served.level = level;
             if let Server::Parked(source) = &call.server {
-                source.set_parked_level(memory, call.place(number), level);
+                source.set_parked_level(memory, call.id(number), level);
             }
             return Levelled::Found(call.coroutine().cloned());
         }
-        let Some((number, place)) = self.find_linked(key, search) else {
+        let Some((number, index)) = self.find_linked(key, search) else {
             return match self.has_ended(search) {
                 true => Levelled::Nothing,
                 false => Levelled::Nowhere,
             };
         };
         if let Some(rest) = &mut self.calls[number].rest {
-            rest.submissions[place].level = level;
+            rest.submissions[index].level = level;
         }
         Levelled::Found(None)
     }
 
-    /// Removes one call, if there is one among the next places.
+    /// Removes one call, if there is one among the next slots.
     ///
     /// Returns `None` when none is left. No call is looked for or begins from the first time on.
     pub(crate) fn remove_any(&mut self) -> Option<Option<Removed>> {
@@ -644,11 +644,11 @@ impl Calls {
         self.buckets_wanted = 0;
         self.indexed = 0;
         if self.calls.len() == 0 {
-            let is_more = self.calls.drop_places(SEARCHED_AT_ONCE / 4);
+            let is_more = self.calls.drop_slots(SEARCHED_AT_ONCE / 4);
             return is_more.then_some(None);
         }
-        let places = self.removed..self.calls.capacity();
-        for number in places.take(SEARCHED_AT_ONCE) {
+        let numbers = self.removed..self.calls.capacity();
+        for number in numbers.take(SEARCHED_AT_ONCE) {
             self.removed = number + 1;
             if let Some(call) = self.calls.try_remove(number) {
                 return Some(Some(Removed { call, number }));
@@ -659,8 +659,8 @@ impl Calls {
 }
 
 impl Call {
-    fn place(&self, number: usize) -> Place {
-        Place {
+    fn id(&self, number: usize) -> CallId {
+        CallId {
             number,
             serial: self.serial,
         }

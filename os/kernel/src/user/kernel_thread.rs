@@ -53,7 +53,7 @@ pub(crate) struct Call {
 /// What both sides of a thread share.
 ///
 /// It lies at the upper end of the thread's stack.
-struct Seat {
+struct Shared {
     call: Call,
     /// The stack pointers of the side that does not run.
     thread: usize,
@@ -73,10 +73,10 @@ struct Seat {
 #[derive(Debug)]
 pub(crate) struct KernelThread {
     stack: Stack,
-    seat: NonNull<Seat>,
+    shared: NonNull<Shared>,
 }
 
-// SAFETY: the seat and what lies on the stack belong to the value alone; between two polls nothing
+// SAFETY: the shared and what lies on the stack belong to the value alone; between two polls nothing
 // on the stack runs, and what is there is `Send`: the call's future, which the executor could hold
 // itself.
 unsafe impl Send for KernelThread {}
@@ -93,16 +93,16 @@ impl KernelThread {
             Some(stack) => stack,
             None => Stack::new()?,
         };
-        let seat = (stack.top() - size_of::<Seat>()) & !15;
-        let seat: *mut Seat = ptr::with_exposed_provenance_mut(seat);
-        let frame = (seat.addr() - size_of::<Frame>()) & !15;
+        let shared = (stack.top() - size_of::<Shared>()) & !15;
+        let shared: *mut Shared = ptr::with_exposed_provenance_mut(shared);
+        let frame = (shared.addr() - size_of::<Frame>()) & !15;
         let mut saved = [0; 12];
-        saved[0] = seat.expose_provenance();
-        saved[1] = block_on as extern "C" fn(*mut Seat) -> ! as usize;
-        // SAFETY: the stack is ours, large enough for both and mapped; seat and frame are aligned
+        saved[0] = shared.expose_provenance();
+        saved[1] = block_on as extern "C" fn(*mut Shared) -> ! as usize;
+        // SAFETY: the stack is ours, large enough for both and mapped; shared and frame are aligned
         // and do not overlap.
         unsafe {
-            seat.write(Seat {
+            shared.write(Shared {
                 call,
                 thread: frame,
                 executor: 0,
@@ -119,32 +119,32 @@ impl KernelThread {
             });
             Ok(KernelThread {
                 stack,
-                seat: NonNull::new_unchecked(seat),
+                shared: NonNull::new_unchecked(shared),
             })
         }
     }
 
     /// Runs the thread until it parks or is done.
     fn switch(&mut self) {
-        let seat = self.seat.as_ptr();
-        // SAFETY: the seat lives as long as the stack. `thread` is where the thread was left, by
+        let shared = self.shared.as_ptr();
+        // SAFETY: the shared lives as long as the stack. `thread` is where the thread was left, by
         // `new` or by `park`; it runs on its own stack alone, and comes back here by `park` or at
         // its end.
-        unsafe { switch_stack(&raw mut (*seat).executor, (*seat).thread) };
+        unsafe { switch_stack(&raw mut (*shared).executor, (*shared).thread) };
     }
 
     /// Drops the call, on its own stack.
     ///
     /// Returns how many bytes it had moved.
     pub(crate) fn cancel(&mut self) -> usize {
-        let seat = self.seat.as_ptr();
+        let shared = self.shared.as_ptr();
         // SAFETY: as in `switch`; the thread does not run.
         unsafe {
-            if !(*seat).finished {
-                (*seat).cancelled = true;
+            if !(*shared).finished {
+                (*shared).cancelled = true;
                 self.switch();
             }
-            (*seat).moved
+            (*shared).moved
         }
     }
 
@@ -158,8 +158,8 @@ impl KernelThread {
     /// Ends the call, so that nothing is left on the stack.
     fn end(&mut self) {
         self.cancel();
-        // SAFETY: the thread has finished, so nothing else uses the seat, and it is not used again.
-        unsafe { self.seat.drop_in_place() };
+        // SAFETY: the thread has finished, so nothing else uses the shared, and it is not used again.
+        unsafe { self.shared.drop_in_place() };
     }
 }
 
@@ -167,12 +167,12 @@ impl Future for KernelThread {
     type Output = syscall::Result;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<syscall::Result> {
-        let seat = self.seat.as_ptr();
+        let shared = self.shared.as_ptr();
         // SAFETY: as in `switch`. The context is used only until `switch` comes back.
         unsafe {
-            (*seat).context = ptr::from_mut(context).cast();
+            (*shared).context = ptr::from_mut(context).cast();
             self.switch();
-            (*seat).result.take().map_or(Poll::Pending, Poll::Ready)
+            (*shared).result.take().map_or(Poll::Pending, Poll::Ready)
         }
     }
 }
@@ -184,30 +184,30 @@ impl Drop for KernelThread {
 }
 
 /// Runs the call on the thread's stack.
-extern "C" fn block_on(seat: *mut Seat) -> ! {
-    // SAFETY: `KernelThread::new` has made the seat, at the upper end of this stack; the other side
+extern "C" fn block_on(shared: *mut Shared) -> ! {
+    // SAFETY: `KernelThread::new` has made the shared, at the upper end of this stack; the other side
     // accesses it only while this one is switched away from. References to its parts are not kept
     // across `park`, but for the call, which stays as it is.
     unsafe {
-        let call = &(*seat).call;
+        let call = &(*shared).call;
         let [_, address, length] = call.arguments;
         let mut buffer = UserBuffer { address, length };
         {
             let (number, arguments) = (call.number, call.arguments);
             let waiting = syscall::wait(&call.process, call.mode, number, arguments, &mut buffer);
             let mut waiting = pin!(waiting);
-            while !(*seat).cancelled {
-                if let Poll::Ready(result) = waiting.as_mut().poll(&mut *(*seat).context) {
-                    (*seat).result = Some(result);
+            while !(*shared).cancelled {
+                if let Poll::Ready(result) = waiting.as_mut().poll(&mut *(*shared).context) {
+                    (*shared).result = Some(result);
                     break;
                 }
-                park(seat);
+                park(shared);
             }
         }
-        (*seat).moved = length - buffer.length;
-        (*seat).finished = true;
+        (*shared).moved = length - buffer.length;
+        (*shared).finished = true;
         loop {
-            park(seat);
+            park(shared);
         }
     }
 }
@@ -215,8 +215,8 @@ extern "C" fn block_on(seat: *mut Seat) -> ! {
 /// Leaves the thread's stack until the thread is polled or cancelled.
 ///
 /// # Safety
-/// Called on the stack of `seat`.
-unsafe fn park(seat: *mut Seat) {
+/// Called on the stack of `shared`.
+unsafe fn park(shared: *mut Shared) {
     // SAFETY: the executor's side waits in `KernelThread::switch`.
-    unsafe { switch_stack(&raw mut (*seat).thread, (*seat).executor) };
+    unsafe { switch_stack(&raw mut (*shared).thread, (*shared).executor) };
 }

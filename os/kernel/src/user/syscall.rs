@@ -82,7 +82,7 @@ pub(crate) fn serve_at_once(thread: &Thread, context: &Context) -> Option<Result
     let process = &thread.process;
     Some(Ok(match number {
         EXIT | YIELD | FORK | EXEC | RING_CANCEL | RING_REPRIORITIZE | UPCALL_RETURN
-        | HARTS_LIMIT | SETTLE => return None,
+        | HARTS_LIMIT | QUIESCE => return None,
         WAITTID | WAIT_THREAD if first == thread.tid => FAILED,
         READ | WRITE | SEMAPHORE_DOWN | MUTEX_LOCK | CONDVAR_WAIT | SLEEP | WAIT_PROCESS
         | WAIT_THREAD
@@ -125,7 +125,7 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
         }
         UPCALL_RETURN => return Err(End::Handler(first)),
         FORK | EXEC | SBRK | KILL | GROUP_SET | FOREGROUND | RING_REPRIORITIZE | RING_CANCEL
-        | HARTS_LIMIT | SETTLE => pace::apart(serve_rare(thread, context)).await?,
+        | HARTS_LIMIT | QUIESCE => pace::apart(serve_rare(thread, context)).await?,
         _ => {
             // Made in its place: a future is large, and would be copied there.
             let call = pin!(block(thread, number, arguments));
@@ -179,22 +179,22 @@ async fn serve_rare(thread: &Thread, context: &Context) -> core::result::Result<
             None => FAILED,
         },
         HARTS_LIMIT if first > 0 && process.has_right(MACHINE) => {
-            let Ok(settle) = apart(process, hart::quiesce()) else {
+            let Ok(quiesced) = apart(process, hart::quiesce()) else {
                 return Ok(FAILED);
             };
             let before = hart::set_limit(first);
-            settle.await;
+            quiesced.await;
             before as isize
         }
         HARTS_LIMIT => FAILED,
-        SETTLE if process.has_right(MACHINE) => match apart(process, hart::quiesce()) {
-            Ok(settle) => {
-                settle.await;
+        QUIESCE if process.has_right(MACHINE) => match apart(process, hart::quiesce()) {
+            Ok(quiesced) => {
+                quiesced.await;
                 0
             }
             Err(OutOfMemory) => FAILED,
         },
-        SETTLE => FAILED,
+        QUIESCE => FAILED,
         _ => NOT_IMPLEMENTED,
     })
 }

@@ -41,13 +41,13 @@ pub(crate) fn set_up(thread: &Thread, handler: usize, block: usize) -> bool {
 }
 
 /// What is at the addresses that the thread has named.
-struct Place {
+struct Target {
     taker: Taker,
     masked: usize,
     stack: usize,
 }
 
-fn place(thread: &Thread) -> Result<Option<Place>, BadAddress> {
+fn target(thread: &Thread) -> Result<Option<Target>, BadAddress> {
     let process = &thread.process;
     let taker = *thread.worker().upcalls.taker.lock();
     let Some(taker) = taker.filter(|taker| taker.tid == thread.tid) else {
@@ -59,7 +59,7 @@ fn place(thread: &Thread) -> Result<Option<Place>, BadAddress> {
             Ok(0),
         )
     };
-    Ok(Some(Place {
+    Ok(Some(Target {
         taker,
         masked: word(offset_of!(Block, masked))?,
         stack: word(offset_of!(Block, stack))?,
@@ -84,11 +84,11 @@ fn take(
     frame: impl FnOnce() -> Frame,
     pc: usize,
 ) -> Result<Option<(Taker, usize)>, BadAddress> {
-    let Some(Place {
+    let Some(Target {
         taker,
         masked,
         stack,
-    }) = place(thread)?
+    }) = target(thread)?
     else {
         return Ok(None);
     };
@@ -197,7 +197,7 @@ async fn during_call(thread: &Thread, context: &Context) -> Result<(), End> {
 /// # Errors
 /// When the program has named bad addresses.
 pub(crate) fn unmask(thread: &Thread) -> Result<(), BadAddress> {
-    let Some(Place { taker, .. }) = place(thread)? else {
+    let Some(Target { taker, .. }) = target(thread)? else {
         return Ok(());
     };
     let masked = taker.block.wrapping_add(offset_of!(Block, masked));

@@ -46,7 +46,7 @@ impl Model {
     ///
     /// Every ready coroutine along the chain whose level has changed moves to the tail of its new
     /// level.
-    pub(super) fn settle(&mut self, from: Id) {
+    pub(super) fn update_levels(&mut self, from: Id) {
         let mut seen = Vec::new();
         let mut next = Some(from);
         while let Some(id) = next.filter(|id| !seen.contains(id)) {

@@ -212,7 +212,7 @@ impl Model {
         if let Some(waiters) = self.primitives.waiters(op) {
             waiters.push(id);
         }
-        self.settle(id); // I1
+        self.update_levels(id); // I1
         self.end_pending();
         Reply::Waits
     }
@@ -284,7 +284,7 @@ impl Model {
             self.coroutines[other].handle = false; // X7
         }
         if let Some(lent_to) = lent_to {
-            self.settle(lent_to);
+            self.update_levels(lent_to);
         }
         match (granted, op) {
             (true, Op::Lock(mutex)) => self.hand_over(mutex),
@@ -312,11 +312,11 @@ impl Model {
             if let Some(waiting) = &mut self.coroutines[next].waiting {
                 waiting.granted = true; // it donates no more before levels are computed again
             }
-            self.settle(next);
+            self.update_levels(next);
             self.wake(next);
         }
         if let Some(old) = old {
-            self.settle(old);
+            self.update_levels(old);
         }
     }
 

@@ -39,7 +39,7 @@ pub(crate) struct Judge {
 
 /// Returns the system's status when no process is on its way out any more.
 fn system() -> SystemStatus {
-    process::settle();
+    process::quiesce();
     information::system().expect("it is there")
 }
 

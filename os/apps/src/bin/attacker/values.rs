@@ -110,7 +110,7 @@ pub(crate) const RARE: &[Call] = &[
     (EXEC, [T, M, N]),
     (EXIT, [N, N, N]),
     (THREAD_CREATE, [M, M, N]),
-    (SETTLE, [N, N, N]),
+    (QUIESCE, [N, N, N]),
     (FORK, [N, N, N]),
     (MEMORY_LIMIT, [L, N, N]),
 ];

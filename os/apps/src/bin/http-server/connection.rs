@@ -10,12 +10,12 @@ use corank_user::net::TcpStream;
 use corank_user::{Priority, println};
 
 use crate::answer::{self, Answered};
-use crate::server::{Place, Server};
+use crate::server::{Permit, Server};
 use crate::wire::{Broken, Came, Wire};
 
 /// A client's connection.
 struct Connection {
-    place: Place,
+    permit: Permit,
     wire: Wire,
     /// Bytes that have arrived and were not served yet.
     input: Vec<u8>,
@@ -33,15 +33,15 @@ enum Awaited {
 }
 
 /// Serves a connection to its end.
-pub(crate) async fn run(place: Place, stream: TcpStream) {
-    let server = place.server().clone();
+pub(crate) async fn run(permit: Permit, stream: TcpStream) {
+    let server = permit.server().clone();
     let mut input = Vec::new();
     let wire = Wire::new(stream, server.options.send_limit);
     let (Ok(wire), Ok(())) = (wire, input.try_reserve_exact(HEAD_LIMIT)) else {
         return;
     };
     let mut connection = Connection {
-        place,
+        permit,
         wire,
         input,
         is_new: true,
@@ -103,7 +103,7 @@ impl Connection {
             // new connection has the time of a request.
             let is_idle = !self.is_new && !scanner.has_begun();
             let came = if is_idle {
-                let idle = self.place.idle();
+                let idle = self.permit.idle();
                 let limit = server.options.idle_limit;
                 self.wire.receive(limit, Some(&idle.unwanted)).await
             } else {

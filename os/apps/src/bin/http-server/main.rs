@@ -101,7 +101,7 @@ fn run(options: Options) -> Result<i32, Error> {
 
 /// Returns what must be the same before and after: free frames, coroutines of the kernel, sockets.
 fn footprint() -> [u64; 3] {
-    process::settle();
+    process::quiesce();
     let system = information::system().expect("the kernel knows itself");
     let network = net::status().expect("memory for the call");
     [

@@ -109,9 +109,9 @@ async fn accept(server: Rc<Server>, listener: TcpListener) {
             sleep(PAUSE).await;
             continue;
         };
-        let place = server.place().await;
+        let permit = server.permit().await;
         // Without memory for a coroutine the connection is closed.
-        let _ = spawn(server.intake, connection::run(place, stream)).map(drop);
+        let _ = spawn(server.intake, connection::run(permit, stream)).map(drop);
     }
 }
 
@@ -154,7 +154,7 @@ impl Server {
 
     /// Tests whether a connection shall end after its current answer.
     ///
-    /// It shall if others wait for its place, or if the server ends.
+    /// It shall if others wait for its permit, or if the server ends.
     pub(crate) fn is_short_of_room(&self) -> bool {
         self.is_crowded.get() || self.stops.is_set()
     }
@@ -164,10 +164,10 @@ impl Server {
         self.options.connections - self.room.free()
     }
 
-    /// Waits for a place for a connection.
+    /// Waits for a permit for a connection.
     ///
     /// If all are taken, the connection that has been idle for longest has to go.
-    async fn place(self: &Rc<Self>) -> Place {
+    async fn permit(self: &Rc<Self>) -> Permit {
         if self.room.free() == 0 {
             self.is_crowded.set(true);
             if let Some((_, idle)) = self.idle.borrow().first_key_value() {
@@ -176,7 +176,7 @@ impl Server {
         }
         self.room.acquire().await.forget();
         self.is_crowded.set(false);
-        Place(self.clone())
+        Permit(self.clone())
     }
 
     async fn wait_until_empty(&self) {
@@ -186,11 +186,11 @@ impl Server {
     }
 }
 
-/// The place of one connection, which is free again when this is dropped.
+/// The permit of one connection, which is free again when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place(Rc<Server>);
+pub(crate) struct Permit(Rc<Server>);
 
-impl Place {
+impl Permit {
     pub(crate) fn server(&self) -> &Rc<Server> {
         &self.0
     }
@@ -213,7 +213,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.room.release();
     }

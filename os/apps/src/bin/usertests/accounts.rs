@@ -10,7 +10,7 @@ use corank_user::{fs, information, process, thread};
 
 use crate::files::in_directory;
 use crate::rings::{Rings, submission};
-use crate::support::{call, exit_code, settled, tests};
+use crate::support::{call, exit_code, quiesced, tests};
 
 tests![
     a_limit_is_lowered_and_never_raised,
@@ -40,7 +40,9 @@ fn alone(test: impl FnOnce()) {
 }
 
 fn heap_used() -> usize {
-    settled(information::system).expect("it is there").heap_used as usize
+    quiesced(information::system)
+        .expect("it is there")
+        .heap_used as usize
 }
 
 fn a_limit_is_lowered_and_never_raised() {
@@ -247,7 +249,9 @@ fn every_kind_of_object_stays_within_the_limit() {
 }
 
 fn a_child_that_cannot_start_leaves_nothing_behind() {
-    let before = settled(information::system).expect("it is there").processes;
+    let before = quiesced(information::system)
+        .expect("it is there")
+        .processes;
     let code = exit_code(|| {
         // Each limit is a little higher, until a child runs to its end.
         for limit in (0..1 << 16).step_by(256) {
@@ -269,7 +273,9 @@ fn a_child_that_cannot_start_leaves_nothing_behind() {
         2
     });
     assert_eq!(code, 0);
-    let after = settled(information::system).expect("it is there").processes;
+    let after = quiesced(information::system)
+        .expect("it is there")
+        .processes;
     assert_eq!(after, before);
 }
 

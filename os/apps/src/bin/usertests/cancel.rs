@@ -50,7 +50,7 @@ tests![
 async fn kernel_sees() {
     calls::sleep_async(0).await.expect("memory");
     // The kernel may still be serving them on another hart.
-    process::settle();
+    process::quiesce();
 }
 
 /// Polls a call for the first time.

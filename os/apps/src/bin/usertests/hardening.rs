@@ -13,7 +13,7 @@ use corank_user::{block_on, io, ring, thread, time};
 
 use crate::files::{self, HERE};
 use crate::injected::at_every_step_by;
-use crate::support::{self, exit_code, pipe, settled, tests, without_sockets};
+use crate::support::{self, exit_code, pipe, quiesced, tests, without_sockets};
 
 tests![
     a_fork_bomb_is_contained,
@@ -241,7 +241,7 @@ fn footprint(processes: u64) -> [u64; 4] {
         let system = || information::system().expect("it is there");
         if system().processes == processes {
             // All have ended, but the last of them may still be leaving the kernel.
-            let system = settled(system);
+            let system = quiesced(system);
             return [
                 system.coroutines,
                 system.stacks,

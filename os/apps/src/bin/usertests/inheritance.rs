@@ -82,7 +82,7 @@ fn completed_by(writer: &OwnedFd) -> u32 {
     writer.write(b"x").expect("room");
     // The kernel first serves everything that is more urgent than this process.
     thread::yield_now();
-    process::settle();
+    process::quiesce();
     completed() - before
 }
 

@@ -194,7 +194,7 @@ fn raw_calls() -> i32 {
     call(RING_ENTER, [0; 3]);
     // On several harts some calls may not have begun to wait, and the signal below finds only those
     // that wait.
-    made(SETTLE, [0; 3]);
+    made(QUIESCE, [0; 3]);
     call(RING_REPRIORITIZE, [3, 7, 0]);
     if call(RING_CANCEL, [7, 0, 0]) == RING_CANCELLED {
         answers[7] += 1;
@@ -334,7 +334,7 @@ fn calls_that_make_something() -> i32 {
         let accepted = made(ACCEPT, [listener, 0, 0]);
         made(SOCKET_SET, [accepted, CLOSE_BY_RESET, 1]);
     }
-    made(SETTLE, [0; 3]);
+    made(QUIESCE, [0; 3]);
     refused.get()
 }
 
@@ -362,7 +362,7 @@ fn gone_before_its_calls_are_cancelled() {
             let semaphore = call(SEMAPHORE_CREATE, [0; 3]) as usize;
             rings.submit(submission(1, SEMAPHORE_DOWN, [semaphore, 0, 0], 0));
             rings.enter(0);
-            process::settle();
+            process::quiesce();
             // The steps are the entry, the submission, and the first poll of the coroutine that
             // serves it. That coroutine ends the process, and meanwhile this thread goes on
             // elsewhere.

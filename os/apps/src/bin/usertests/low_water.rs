@@ -53,7 +53,7 @@ async fn stay(stream: &TcpStream, bytes: u64) {
         calls::sleep_async(1).await.expect("memory");
     }
     // Everything that they woke has run.
-    process::settle();
+    process::quiesce();
     calls::sleep_async(0).await.expect("memory");
     assert_eq!(waiting(stream), bytes);
 }

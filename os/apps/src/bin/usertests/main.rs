@@ -57,7 +57,7 @@ use corank_abi::call::{FAULT, NOT_IMPLEMENTED};
 use corank_user::information::{self, ProcessRecord, RUNNING};
 use corank_user::process::{self, Pid};
 use corank_user::{fs, println, time};
-use support::{KILL, Test, record, settled};
+use support::{KILL, Test, quiesced, record};
 
 corank_user::main!(main);
 
@@ -146,7 +146,7 @@ impl Counts {
         let disk_free = fs::space().map(|space| space.free).ok();
         // This comes before the frames are counted, because it takes memory.
         let files = record(process::id()).files;
-        let system = settled(information::system).expect("it is there");
+        let system = quiesced(information::system).expect("it is there");
         Counts {
             frames_free: system.frames_free,
             processes: system.processes,

@@ -15,7 +15,7 @@ use corank_user::net::{self, TcpListener, TcpStream, UdpSocket};
 use corank_user::{Error, Priority, block_on, calls, information, process, ring, spawn};
 
 use crate::injected::at_every_step_by;
-use crate::support::{call, kill_and_wait, pipe, record, settled, tests, without_sockets};
+use crate::support::{call, kill_and_wait, pipe, quiesced, record, tests, without_sockets};
 
 tests![
     the_network_is_not_polled_while_idle,
@@ -475,7 +475,7 @@ fn a_killed_process_leaves_no_socket() {
 /// Returns what must be the same before and after a fault, once its sockets have come to their end.
 pub(crate) fn footprint() -> [u64; 4] {
     until_sockets(0);
-    let system = settled(information::system).expect("it is there");
+    let system = quiesced(information::system).expect("it is there");
     [system.coroutines, system.stacks, system.frames_free, 0]
 }
 

@@ -43,7 +43,7 @@ tests![
 async fn kernel_sees() {
     calls::sleep_async(0).await.expect("memory");
     // The kernel may still be serving them on another hart.
-    process::settle();
+    process::quiesce();
 }
 
 /// Spawns a coroutine that reads up to `room` bytes, with the file taken along.

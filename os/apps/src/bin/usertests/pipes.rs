@@ -182,7 +182,7 @@ fn a_read_that_faults_makes_room_for_what_it_took() {
     writer.write(&vec![1; CAPACITY]).expect("room");
     let writing = process::spawn(|| i32::from(writer.write(&[1]) != Ok(1))).expect("a process");
     // The writer finds the pipe full.
-    process::settle();
+    process::quiesce();
     // More than what is done without waiting.
     let bytes = CAPACITY + 1;
     expect_end(BAD_ADDRESS, || {
@@ -197,7 +197,7 @@ fn a_write_that_faults_wakes_the_reader_for_what_it_put() {
     let read = || i32::from(reader.read(&mut [0; PAGE_SIZE]) != Ok(PAGE_SIZE));
     let reading = process::spawn(read).expect("a process");
     // The reader finds the pipe empty.
-    process::settle();
+    process::quiesce();
     // More than what is done without waiting.
     let bytes = CAPACITY + 1;
     expect_end(BAD_ADDRESS, || {
@@ -316,7 +316,7 @@ fn thousands_of_readers_are_woken_in_their_order() {
             };
             (0..MANY).for_each(|key| reads.submit(key, 32));
             rings.enter(0);
-            process::settle();
+            process::quiesce();
             assert_eq!(writer.write(&vec![1; bytes]), Ok(bytes));
             // Those that the write has woken run now. A write of nothing wakes none: the first of
             // them would wait again, and be woken behind others.
@@ -343,7 +343,7 @@ fn no_reader_is_left_when_others_begin_to_wait_meanwhile() {
         };
         (0..MANY).for_each(|key| reads.submit(key, 32));
         rings.enter(0);
-        process::settle();
+        process::quiesce();
         // Fewer bytes than reads. Most reads that are woken wait again, with others beside them.
         let mut key = MANY;
         for _ in 0..10 {
@@ -377,7 +377,7 @@ fn an_urgent_reader_is_woken_before_those_in_front_of_it() {
         (0..URGENT).for_each(|key| reads.submit(key, 40));
         reads.submit(URGENT, 5);
         rings.enter(0);
-        process::settle();
+        process::quiesce();
         drop(writer);
         assert_eq!(reads.completions(URGENT + 1)[0], (URGENT, 0));
     });

@@ -123,7 +123,7 @@ async fn until_the_least_urgent_runs() {
 /// The kernel has done so on whichever hart, unless that coroutine is less urgent.
 pub(crate) fn ring_it(writer: &OwnedFd) {
     assert_eq!(writer.write(&[1]), Ok(1));
-    process::settle();
+    process::quiesce();
 }
 
 /// Tests whether the computation is ready, which it is unless it waits in a call.

@@ -3,7 +3,7 @@
 //! A process without rights tries everything on every process.
 use corank_abi::call::{
     FAILED, FAULT, FAULT_END, FAULT_FRAME, FAULT_HEAP, FAULT_MEMORY, FAULT_SILENCE, FOREGROUND,
-    HARTS_LIMIT, RESTRICT, SETTLE,
+    HARTS_LIMIT, QUIESCE, RESTRICT,
 };
 use corank_abi::rights;
 use corank_user::io::Pipe;
@@ -79,7 +79,7 @@ const KILL_CALL: usize = corank_abi::call::KILL;
 fn ways_to_rule() -> i32 {
     let calls = [
         (HARTS_LIMIT, [1, 0, 0]),
-        (SETTLE, [0; 3]),
+        (QUIESCE, [0; 3]),
         (FAULT, [FAULT_MEMORY, 1 << 40, 0]),
         (FAULT, [FAULT_FRAME, 1 << 40, 0]),
         (FAULT, [FAULT_HEAP, 1, 0]),

@@ -8,7 +8,7 @@ use corank_abi::ring::SILENT;
 use corank_user::{information, process};
 
 use crate::rings::{Rings, submission};
-use crate::support::{Test, call, exit_code, frames_free, pipe, settled, tests};
+use crate::support::{Test, call, exit_code, frames_free, pipe, quiesced, tests};
 use crate::{
     asynchronous, batches, calls, cancel, connections, coroutines, file_coroutines, files,
     inheritance, injected, network, parked, pipes, rings, synchronisation, threads, urgency,
@@ -115,7 +115,7 @@ by_threads! {
 
 /// Returns how many stacks of the kernel are in use.
 fn stacks() -> u64 {
-    settled(information::system).expect("it is there").stacks
+    quiesced(information::system).expect("it is there").stacks
 }
 
 /// Tests that stacks are counted.
@@ -167,7 +167,7 @@ fn stacks_run_out() {
             rings.submit(submission(key, READ, [reader.number(), address, 1], 0));
             if key % 1000 == 999 {
                 rings.enter(0);
-                process::settle();
+                process::quiesce();
                 failed.extend(rings.completions());
             }
         }

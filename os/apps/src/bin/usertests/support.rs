@@ -22,13 +22,13 @@ impl Test {
         let left = [&UNDER_WAY, &NOT_OVER].map(|left| left.load(Ordering::Relaxed));
         // Calls that waited for what the test has closed end when the kernel's coroutines have
         // their turn.
-        let mut under_way = settled(calls_under_way);
+        let mut under_way = quiesced(calls_under_way);
         for _ in 0..TURNS {
             if under_way == left[0] {
                 break;
             }
             thread::yield_now();
-            under_way = settled(calls_under_way);
+            under_way = quiesced(calls_under_way);
         }
         assert_eq!(
             [under_way, ring::not_over()],
@@ -184,14 +184,14 @@ impl Drop for Busy {
 ///
 /// When a parent learns of a child's end, the last of the child may still be leaving, on another
 /// hart.
-pub(crate) fn settled<T>(look: impl FnOnce() -> T) -> T {
-    process::settle();
+pub(crate) fn quiesced<T>(look: impl FnOnce() -> T) -> T {
+    process::quiesce();
     look()
 }
 
-/// Returns how many frames are free; see [`settled`].
+/// Returns how many frames are free; see [`quiesced`].
 pub(crate) fn frames_free() -> usize {
-    settled(process::frames_free)
+    quiesced(process::frames_free)
 }
 
 /// Returns the kernel's numbers for a test that compares its heap to the byte.
@@ -203,7 +203,7 @@ pub(crate) fn without_sockets() -> SystemStatus {
     while net::status().expect("memory").sockets > 0 {
         calls::sleep(1).expect("a call that works");
     }
-    settled(information::system).expect("it is there")
+    quiesced(information::system).expect("it is there")
 }
 
 /// Makes this process claim these levels, as if coroutines were ready there.

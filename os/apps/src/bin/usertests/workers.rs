@@ -65,7 +65,7 @@ fn wait_for_calls(calls: usize) {
     while calls_under_way() < calls || is_ready() {
         corank_user::time::sleep(MILLISECOND);
     }
-    process::settle();
+    process::quiesce();
 }
 
 /// Tests that all workers wait in the kernel, for calls of their own and for timers.

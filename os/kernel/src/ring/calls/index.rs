@@ -3,7 +3,7 @@
 //! It is a hash table whose buckets are lists through the calls. It is made in pieces when a
 //! process first cancels or re-prioritises a call, and follows each call from then on.
 
-use super::{ALL, Calls, NONE, Place, SEARCHED_AT_ONCE, Search, reports};
+use super::{ALL, CallId, Calls, NONE, SEARCHED_AT_ONCE, Search, reports};
 use crate::memory::account::{self, Account, Charge};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -27,10 +27,10 @@ impl Calls {
         }
         search.has_bucket = false;
         let bucket = self.bucket(key);
-        let is_there = |place: Place| {
-            let call = self.calls.get(place.number)?;
-            let is_same = call.serial == place.serial && call.served.reports();
-            (is_same && self.bucket(call.served.key) == bucket).then_some(place.number as u32)
+        let is_there = |id: CallId| {
+            let call = self.calls.get(id.number)?;
+            let is_same = call.serial == id.serial && call.served.reports();
+            (is_same && self.bucket(call.served.key) == bucket).then_some(id.number as u32)
         };
         // Without the call that it had come to, the visit begins anew.
         let mut number = match search.at.take().and_then(is_there) {
@@ -51,7 +51,7 @@ impl Calls {
             number = call.next;
         }
         let next = self.calls.get(number as usize);
-        search.at = next.map(|call| call.place(number as usize));
+        search.at = next.map(|call| call.id(number as usize));
         search.has_bucket = search.at.is_none() && search.entered == self.entered;
         None
     }
@@ -83,8 +83,8 @@ impl Calls {
             let Some(rest) = self.calls.get(number).and_then(|call| call.rest.as_ref()) else {
                 continue;
             };
-            if let Some(place) = rest.left().iter().position(is_it) {
-                return Some((number, rest.taken + place));
+            if let Some(index) = rest.left().iter().position(is_it) {
+                return Some((number, rest.taken + index));
             }
             budget = budget.saturating_sub(rest.left().len());
         }

@@ -45,7 +45,7 @@ pub(super) fn write_at_once(
     match process.use_file(descriptor, write, |_| false) {
         None => Some(Ok(FAILED)),
         Some((Ok(written), _)) => {
-            Unparked::settle(unparked);
+            Unparked::finish(unparked);
             written.map(number)
         }
         Some((Err(file), _)) => file.write_at_once(&process.memory, buffer).map(number),

@@ -228,7 +228,7 @@ impl Ring {
                 Some(outcome) => Poll::Ready(outcome),
                 None => {
                     turn.wait(&cancel);
-                    // It may have been settled before this waiter stood in the queue.
+                    // It may have been resolved before this waiter stood in the queue.
                     cancel.outcome().map_or(Poll::Pending, Poll::Ready)
                 }
             }

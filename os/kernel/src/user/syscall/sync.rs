@@ -75,7 +75,7 @@ pub(super) async fn wait_condition(
     };
     // It queues first and unlocks then, so a signal in between is not lost.
     let unlocked = condition
-        .stand_in_line()
+        .new_waiter()
         .wait_after(|| mutex.up_to_one())
         .await;
     if !unlocked {

@@ -15,7 +15,7 @@ use crate::lock::MutexGuard;
 use crate::memory::OutOfMemory;
 use crate::memory::account;
 use crate::memory::user::BadAddress;
-use crate::parked::Place;
+use crate::parked::CallId;
 use crate::process::Process;
 use crate::ring::{Chain, ChainState, MAX_ENTRIES_U32, Ring, State, Tag};
 use alloc::sync::Arc;
@@ -41,14 +41,14 @@ impl Ring {
             return Ok(());
         }
         let linked = self.count_linked(&state, first.flags, end);
-        let Ok(place) = state.begin(process, first, linked) else {
+        let Ok(id) = state.begin(process, first, linked) else {
             drop(state);
             // Without memory the call fails, and what is linked behind it goes on as after any
             // failure.
             return self.refuse(process, first, end);
         };
         let chain = Chain {
-            place,
+            id,
             first: *first,
             state: ChainState::Taking(linked),
         };
@@ -57,7 +57,7 @@ impl Ring {
                 state.chain = Some(chain);
                 Ok(())
             }
-            None => self.spawn(process, state, place, first, end),
+            None => self.spawn(process, state, id, first, end),
         }
     }
 
@@ -92,7 +92,7 @@ impl Ring {
             // than were counted.
             let next = self.memory.submission(number);
             state.submission_head = self.memory.header().submissions().take(number);
-            state.calls.link(chain.place, next);
+            state.calls.link(chain.id, next);
         }
         (count < left).then_some(Chain {
             state: ChainState::Taking(left - count),
@@ -110,18 +110,18 @@ impl Ring {
         let Some(chain) = state.chain.take() else {
             return Next::Piece;
         };
-        let (place, first) = (chain.place, chain.first);
+        let (id, first) = (chain.id, chain.first);
         match chain.state {
             ChainState::Taking(_) => match self.take_some(&mut state, chain) {
                 Some(chain) => state.chain = Some(chain),
                 None => {
                     let end = state.submission_head;
                     // A coroutine that is not made is no bad pointer.
-                    let _ = self.spawn(process, state, place, &first, end);
+                    let _ = self.spawn(process, state, id, &first, end);
                 }
             },
             ChainState::Failed => {
-                if let Some(next) = state.calls.take_linked(place) {
+                if let Some(next) = state.calls.take_linked(id) {
                     state.chain = Some(chain);
                     return Next::Submission(Submission {
                         flags: next.flags & !LINK,
@@ -140,15 +140,15 @@ impl Ring {
         self: &Arc<Ring>,
         process: &Arc<Process>,
         mut state: MutexGuard<'_, State>,
-        place: Place,
+        id: CallId,
         first: &Submission,
         end: u32,
     ) -> Result<(), BadAddress> {
-        let Some(level) = state.calls.level_of(place) else {
+        let Some(level) = state.calls.level_of(id) else {
             // All calls were cancelled meanwhile.
             return Ok(());
         };
-        let under_way = UnderWay::new(self.clone(), place);
+        let under_way = UnderWay::new(self.clone(), id);
         // Under the lock, so that a cancellation of the call, or a change of its level, finds its
         // coroutine, even if it waits on another hart already.
         let (owner, first_call) = (process.clone(), *first);
@@ -157,13 +157,13 @@ impl Ring {
             run(owner, under_way, first_call, charge)
         });
         if let Ok(handle) = spawned {
-            state.calls.made(place, handle.remote());
+            state.calls.made(id, handle.remote());
             return Ok(());
         }
-        let (cancel, has_rest) = state.calls.fail(place);
+        let (cancel, has_rest) = state.calls.fail(id);
         if has_rest {
             state.chain = Some(Chain {
-                place,
+                id,
                 first: *first,
                 state: ChainState::Failed,
             });
@@ -171,7 +171,7 @@ impl Ring {
         drop(state);
         let refused = self.refuse(process, first, end);
         if let Some(cancel) = cancel {
-            cancel.settle(true);
+            cancel.resolve(true);
         }
         refused
     }
@@ -203,7 +203,7 @@ impl State {
         process: &Process,
         first: &Submission,
         linked: usize,
-    ) -> Result<Place, OutOfMemory> {
+    ) -> Result<CallId, OutOfMemory> {
         // The one in front of them is not counted yet.
         while linked > 0 && !self.has_room_for(1 + linked) {
             if !self.grow(&process.memory.account) {

@@ -5,7 +5,7 @@ use crate::failure::Transferred;
 use crate::file::Source;
 use crate::memory::account::{self, Charge};
 use crate::memory::user::{BadAddress, UserBuffer, UserMemory};
-use crate::parked::{ParkedCall, Place, Reader};
+use crate::parked::{CallId, ParkedCall, Reader};
 use crate::process::Process;
 use crate::ring::Ring;
 use crate::user::thread::fail_call;
@@ -25,23 +25,19 @@ impl Reader for Process {
 
     #[inline]
     fn go_on(self: Arc<Process>, call: ParkedCall, result: Option<Transferred>) {
-        let ParkedCall {
-            ring,
-            place,
-            buffer,
-        } = call;
+        let ParkedCall { ring, id, buffer } = call;
         let ring = ring.downcast::<Ring>().expect("it is parked from a ring");
         match result {
-            Some(result) => complete(&self, &ring, place, result),
-            None => make_coroutine(self, &ring, place, buffer),
+            Some(result) => complete(&self, &ring, id, result),
+            None => make_coroutine(self, &ring, id, buffer),
         }
     }
 }
 
-fn complete(process: &Process, ring: &Ring, place: Place, result: Transferred) {
+fn complete(process: &Process, ring: &Ring, id: CallId, result: Transferred) {
     process.step();
     match self::result(result) {
-        Ok(result) => drop(ring.finish(process, place, Some(result))),
+        Ok(result) => drop(ring.finish(process, id, Some(result))),
         Err(bad) => fail_call(process, READ as u32, bad),
     }
 }
@@ -61,14 +57,14 @@ fn result(read: Transferred) -> Result<isize, BadAddress> {
 /// Without memory for a coroutine the read is served by the code that brings what it waits for, as
 /// far as there is something.
 #[cold]
-fn make_coroutine(process: Arc<Process>, ring: &Arc<Ring>, place: Place, buffer: UserBuffer) {
+fn make_coroutine(process: Arc<Process>, ring: &Arc<Ring>, id: CallId, buffer: UserBuffer) {
     let mut state = ring.state.lock();
-    let Some((source, level)) = state.calls.leave_parked(place) else {
+    let Some((source, level)) = state.calls.leave_parked(id) else {
         return;
     };
     let level = priority(process.allowed(level));
     let spare = source.clone();
-    let under_way = UnderWay::new(ring.clone(), place);
+    let under_way = UnderWay::new(ring.clone(), id);
     // Under the lock, as any call's coroutine. Without one, what it would have got is dropped when
     // nothing is held.
     let mut unused = Some((process.clone(), under_way, source));
@@ -77,7 +73,7 @@ fn make_coroutine(process: Arc<Process>, ring: &Arc<Ring>, place: Place, buffer:
         run(process, under_way, source, buffer, charge)
     });
     if let Ok(handle) = spawned {
-        state.calls.made(place, handle.remote());
+        state.calls.made(id, handle.remote());
         drop(state);
         return;
     }
@@ -87,7 +83,7 @@ fn make_coroutine(process: Arc<Process>, ring: &Arc<Ring>, place: Place, buffer:
         .read_at_once(&process.memory, buffer)
         .map_or(Ok(FAILED), result)
     {
-        Ok(result) => drop(ring.finish(&process, place, Some(result))),
+        Ok(result) => drop(ring.finish(&process, id, Some(result))),
         Err(bad) => fail_call(&process, READ as u32, bad),
     }
 }

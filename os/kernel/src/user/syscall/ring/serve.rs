@@ -6,7 +6,7 @@ use crate::lock::MutexGuard;
 use crate::memory::account::Charge;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::pace::checkpoint;
-use crate::parked::{Parked, ParkedCall, Place, Unparked};
+use crate::parked::{CallId, Parked, ParkedCall, Unparked};
 use crate::process::Process;
 use crate::ring::{Finished, LAST_LEVEL, Ring, State, Tag};
 use crate::stretch::{self, Work};
@@ -79,7 +79,7 @@ impl Ring {
         };
         // After the bytes have been handed over, before any thread can observe it.
         drop(closed);
-        Unparked::settle(unparked);
+        Unparked::finish(unparked);
         let result = match written {
             Ok(written) => written.map_or_else(|failure| failure.0, |bytes| bytes as isize),
             Err(bad) => bad.or_failed()?,
@@ -111,18 +111,14 @@ impl Ring {
         let account = &owner.memory.account;
         let begun = state
             .calls
-            .begin_parked(account, first, source, |place| Parked {
+            .begin_parked(account, first, source, |id| Parked {
                 reader: process,
                 level: first.level,
-                call: ParkedCall {
-                    ring,
-                    place,
-                    buffer,
-                },
+                call: ParkedCall { ring, id, buffer },
             });
         drop(state);
         match begun {
-            Ok(refused) => Unparked::settle(refused.map(Parked::leave)),
+            Ok(refused) => Unparked::finish(refused.map(Parked::leave)),
             Err(source) => {
                 // If the call takes its file along, dropping this closes it.
                 drop(source);
@@ -150,7 +146,7 @@ impl Ring {
     pub(super) fn finish(
         &self,
         process: &Process,
-        place: Place,
+        id: CallId,
         result: Option<isize>,
     ) -> Option<Submission> {
         let mut state = self.state.lock();
@@ -159,7 +155,7 @@ impl Ring {
             next,
             cancel,
             file,
-        } = state.calls.finish_at(place)?;
+        } = state.calls.finish_at(id)?;
         let next = next.filter(|_| !state.closed);
         if cancel.is_some() {
             self.cancels.store(state.calls.cancels(), Ordering::Relaxed);
@@ -169,7 +165,7 @@ impl Ring {
             _ => drop(state),
         }
         if let Some(cancel) = cancel {
-            cancel.settle(result.is_some());
+            cancel.resolve(result.is_some());
         }
         drop(file);
         next
@@ -225,35 +221,35 @@ fn arguments(submission: &Submission) -> [usize; 3] {
     submission.arguments.map(|argument| argument as usize)
 }
 
-/// A call's place among those under way.
+/// A call that is under way.
 pub(super) struct UnderWay {
     ring: Arc<Ring>,
-    place: Place,
+    id: CallId,
     /// Its coroutine has run, and is not done yet.
     ///
-    /// Until then the place belongs to the code that makes the coroutine.
+    /// Until then the call belongs to the code that makes the coroutine.
     begun: AtomicBool,
 }
 
 impl UnderWay {
-    pub(super) fn new(ring: Arc<Ring>, place: Place) -> UnderWay {
+    pub(super) fn new(ring: Arc<Ring>, id: CallId) -> UnderWay {
         UnderWay {
             ring,
-            place,
+            id,
             begun: AtomicBool::new(false),
         }
     }
 
-    /// Notes that the coroutine runs, so that the place is its own.
+    /// Notes that the coroutine runs, so that the call is its own.
     pub(super) fn begin(&self) {
         self.begun.store(true, Ordering::Relaxed);
     }
 
     /// Calls [`Ring::finish`].
     ///
-    /// Without something to serve next the place belongs to nothing.
+    /// Without something to serve next the call belongs to nothing.
     pub(super) fn finish(&self, process: &Process, result: Option<isize>) -> Option<Submission> {
-        let next = self.ring.finish(process, self.place, result);
+        let next = self.ring.finish(process, self.id, result);
         if next.is_none() {
             self.begun.store(false, Ordering::Relaxed);
         }
@@ -271,7 +267,7 @@ impl UnderWay {
     ) -> Poll<Option<T>> {
         match polled {
             Poll::Ready(result) => Poll::Ready(Some(result)),
-            Poll::Pending if self.ring.is_cancelled(self.place.number) && can_be_dropped() => {
+            Poll::Pending if self.ring.is_cancelled(self.id.number) && can_be_dropped() => {
                 Poll::Ready(None)
             }
             Poll::Pending => Poll::Pending,
@@ -289,7 +285,7 @@ impl Drop for UnderWay {
         if self.begun.load(Ordering::Relaxed) {
             // Killed in the middle. The call is not there any more when all calls of the process
             // were cancelled.
-            self.ring.state.lock().calls.abandon(self.place);
+            self.ring.state.lock().calls.abandon(self.id);
         }
     }
 }
