@@ -1,11 +1,10 @@
 //! Ownership of what coroutines share: by one thread, or by the workers of one
 //! [`SharedExecutor`](crate::SharedExecutor).
 //!
-//! Join handles and the types of [`crate::sync`], [`crate::key`] and [`crate::time`] have one source
-//! for both. Its
-//! `O: Ownership` says how an operation becomes one step for all others. On one thread it is one
-//! step by itself. Among workers it is done under their executor's scheduler lock. With one thread,
-//! nothing of this is left when the program is compiled.
+//! Join handles and the types of [`crate::sync`], [`crate::key`] and [`crate::time`] have one
+//! source for both. Its `O: Ownership` says how an operation becomes one step for all others. On
+//! one thread it is one step by itself. Among workers it is done under their executor's scheduler
+//! lock. With one thread, nothing of this is left when the program is compiled.
 
 #[cfg(feature = "alloc")]
 use core::fmt;

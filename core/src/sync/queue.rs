@@ -20,8 +20,8 @@ pub(crate) struct Entry<O> {
     state: Cell<EntryState>,
     previous: Cell<Option<NonNull<Entry<O>>>>,
     next: Cell<Option<NonNull<Entry<O>>>>,
-    /// Whether it was in a queue and has not [ended its wait](Self::end_wait), so that others may refer to
-    /// it.
+    /// Whether it was in a queue and has not [ended its wait](Self::end_wait), so that others may
+    /// refer to it.
     ///
     /// Touched by its future alone.
     is_known: Cell<bool>,

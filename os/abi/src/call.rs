@@ -195,8 +195,8 @@ pub const FAULT_SILENCE: usize = 4;
 /// with 0 it has room again. Ends with the process.
 pub const FAULT_HEAP: usize = 5;
 
-/// `quiesce() -> 0`: returns when every hart is through with what the kernel did there when this was
-/// called. So the last of a process that was waited for, on its way out on another hart, is out.
+/// `quiesce() -> 0`: returns when every hart is through with what the kernel did there when this
+/// was called. So what an ended process leaves behind for a moment, on another hart, is gone.
 /// What the scheduler keeps of the memory of coroutines that are gone goes back to the kernel's
 /// heap. For tests, and only for threads; [`FAILED`] without the right
 /// [`MACHINE`](crate::rights::MACHINE).

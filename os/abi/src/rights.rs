@@ -15,8 +15,8 @@
 
 /// The machine as a whole: the process may act on any process, as the first process may. So it may
 /// switch the machine off by ending the first process. It may limit the harts
-/// ([`HARTS_LIMIT`](crate::call::HARTS_LIMIT)), hold them up ([`QUIESCE`](crate::call::QUIESCE)) and
-/// ask for faults ([`FAULT`](crate::call::FAULT)).
+/// ([`HARTS_LIMIT`](crate::call::HARTS_LIMIT)), hold them up ([`QUIESCE`](crate::call::QUIESCE))
+/// and ask for faults ([`FAULT`](crate::call::FAULT)).
 ///
 /// A process from which levels are taken ([`GRANT`](crate::call::GRANT)) loses this right.
 pub const MACHINE: usize = 1 << 0;
