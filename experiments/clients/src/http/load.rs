@@ -26,8 +26,12 @@ pub(crate) fn run(server: &Server, requests: usize) -> Result<bool> {
     let mut tests = Tests::default();
     many_requests(server, TO_BEGIN_WITH, TO_BEGIN_WITH * BY_CONNECTION)?;
     let before = server.footprint_at_rest()?;
-    let many =
-        many_requests(server, CLIENTS, requests).and_then(|()| server.wait_until_drained(&before));
+    let many = many_requests(server, CLIENTS, requests)
+        .and_then(|()| server.wait_until_drained(&before))
+        .and_then(|growth| {
+            ensure!(growth == 0, "the heap grew by {growth} pages");
+            Ok(())
+        });
     tests.judge(&format!("{requests}_requests"), many);
     tests.judge("stops_in_order", stops_in_order(server));
     Ok(tests.end())

@@ -219,22 +219,24 @@ impl Server {
         pairs.with_context(|| format!("`{status}` is no status"))
     }
 
-    /// Returns the part of the status that must be the same before and after.
-    pub(crate) fn footprint(&self) -> Result<BTreeMap<String, u64>> {
-        let mut status = self.status()?;
+    /// Returns what the server has in use.
+    fn footprint(&self) -> Result<Footprint> {
+        let mut counts = self.status()?;
         // The answers so far are no memory. The kernel's tables grow and shrink by their own rules.
-        status.remove("answered");
-        status.remove("kernel_heap");
-        Ok(status)
+        counts.remove("answered");
+        counts.remove("kernel_heap");
+        let pages = counts.remove("pages").context("a status has no pages")?;
+        *counts.entry("frames_free".to_string()).or_default() += pages;
+        Ok(Footprint { counts, pages })
     }
 
     /// Returns what is in use while there is no client but this one.
-    pub(crate) fn footprint_at_rest(&self) -> Result<BTreeMap<String, u64>> {
+    pub(crate) fn footprint_at_rest(&self) -> Result<Footprint> {
         let start = Instant::now();
         loop {
             let now = self.footprint()?;
             // The orders have a connection of their own.
-            if now["connections"] == 0 && now["sockets"] == 1 {
+            if now.counts["connections"] == 0 && now.counts["sockets"] == 1 {
                 return Ok(now);
             }
             ensure!(
@@ -245,13 +247,17 @@ impl Server {
         }
     }
 
-    /// Waits until the server has nothing more in use than `before`.
-    pub(crate) fn wait_until_drained(&self, before: &BTreeMap<String, u64>) -> Result<()> {
+    /// Waits until the server has nothing more in use than `before`, but for its heap.
+    ///
+    /// Returns by how many pages the heap has grown.
+    pub(crate) fn wait_until_drained(&self, before: &Footprint) -> Result<u64> {
         let start = Instant::now();
         loop {
             let now = self.footprint()?;
-            if now == *before {
-                return Ok(());
+            if now.counts == before.counts
+                && let Some(growth) = now.pages.checked_sub(before.pages)
+            {
+                return Ok(growth);
             }
             ensure!(
                 start.elapsed() < DRAIN_TIME,
@@ -260,4 +266,15 @@ impl Server {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
+}
+
+/// What the server has in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Footprint {
+    /// The counts of the server and of the kernel, by name.
+    ///
+    /// The pages of the server count as free frames. So the sum stays when its heap grows.
+    counts: BTreeMap<String, u64>,
+    /// The pages of the server, most of them its heap.
+    pub pages: u64,
 }
