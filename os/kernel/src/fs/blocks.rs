@@ -12,6 +12,12 @@ use hadris_io::{Error, ErrorType};
 use hadris_storage::async_::BlockDevice;
 use hadris_storage::{BlockIndex, BlockSize};
 
+/// Bytes of what the driver takes for a block of the disk: half a sector.
+///
+/// The driver follows a chain through a whole block between two accesses, some 600 instructions for
+/// each cluster. The smaller the block, the sooner comes the next check for more urgent work.
+const BLOCK: usize = SECTOR / 2;
+
 /// The most bytes of one request.
 ///
 /// A longer read or write is as many requests as it takes, all under way at once.
@@ -23,7 +29,7 @@ const LARGEST: usize = 32 << 10;
 /// would have done with one before it gets the next.
 const MADE_AT_ONCE: usize = 4;
 
-/// A disk as a row of sectors.
+/// A disk as a row of blocks.
 pub(super) struct Blocks {
     disk: &'static Disk,
     /// Single sectors that were read or written.
@@ -41,9 +47,58 @@ impl Blocks {
         }
     }
 
-    /// Returns the sectors that `length` bytes from `first` on are.
-    fn range(first: BlockIndex, length: usize) -> Range<u64> {
-        first.get()..first.get() + (length / SECTOR) as u64
+    /// Reads the sectors of which a write has a part only, unless they are kept.
+    fn poll_parts(
+        &mut self,
+        transfer: &mut Transfer,
+        span: &Span,
+        context: &mut Context<'_>,
+    ) -> Poll<Outcome> {
+        let Blocks { disk, kept } = self;
+        while let Some(sector) = span.parts().find(|sector| kept.find(*sector).is_none()) {
+            ready!(transfer.read(disk, &(sector..sector + 1), context));
+            transfer.made = 0;
+            let answer = transfer.answers.pop().expect("a request has an answer");
+            kept.keep(sector, &answer.map_err(failed)?);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Bytes on the disk, and the sectors that they lie in.
+struct Span {
+    sectors: Range<u64>,
+    /// How many bytes of the sectors lie in front of the span.
+    skipped: usize,
+    length: usize,
+}
+
+impl Span {
+    fn new(first: BlockIndex, length: usize) -> Span {
+        const BLOCKS: u64 = (SECTOR / BLOCK) as u64;
+        let behind = first.get() + (length / BLOCK) as u64;
+        Span {
+            sectors: first.get() / BLOCKS..behind.div_ceil(BLOCKS),
+            skipped: (first.get() % BLOCKS) as usize * BLOCK,
+            length,
+        }
+    }
+
+    /// Returns how many bytes its sectors have.
+    fn size(&self) -> usize {
+        (self.sectors.end - self.sectors.start) as usize * SECTOR
+    }
+
+    /// Returns its sector, if it lies in one.
+    fn only_sector(&self) -> Option<u64> {
+        (self.size() == SECTOR).then_some(self.sectors.start)
+    }
+
+    /// Returns the sectors of which it has a part only: the first, the last, or both.
+    fn parts(&self) -> impl Iterator<Item = u64> + use<> {
+        let first = (self.skipped > 0).then_some(self.sectors.start);
+        let rest = (self.size() - self.skipped > self.length).then(|| self.sectors.end - 1);
+        first.into_iter().chain(rest)
     }
 }
 
@@ -76,36 +131,43 @@ impl Transfer {
         pace::poll_checkpoint(context)
     }
 
-    /// Makes the requests: one for each piece, and none behind one that finds no memory.
+    /// Makes the requests for these sectors, and none behind one that finds no memory.
     ///
-    /// Gives way behind [`MADE_AT_ONCE`] of them where something more urgent is ready, and is
-    /// polled again then.
-    fn start<'a>(
+    /// `fill` puts the bytes of a request into its buffer, by their range in these sectors. Gives
+    /// way behind [`MADE_AT_ONCE`] requests where something more urgent is ready, and is polled
+    /// again then.
+    fn start(
         &mut self,
         disk: &Disk,
         operation: Operation,
-        first: BlockIndex,
-        pieces: impl Iterator<Item = &'a [u8]>,
+        sectors: &Range<u64>,
+        mut fill: impl FnMut(&mut Vec<u8>, Range<usize>),
         context: &mut Context<'_>,
     ) -> Poll<()> {
-        let mut sector = first.get();
-        for (number, piece) in pieces.enumerate() {
-            let length = (piece.len() / SECTOR) as u64;
-            if number >= self.made {
-                let Ok(data) = buffer(piece, operation) else {
-                    self.answers.push(Err(DiskError::NoMemory));
-                    self.made = usize::MAX;
-                    break;
-                };
-                self.requests.push(disk.submit(operation, sector, data));
-                self.made += 1;
-                if self.made.is_multiple_of(MADE_AT_ONCE) {
-                    ready!(pace::poll_checkpoint(context));
-                }
+        let size = (sectors.end - sectors.start) as usize * SECTOR;
+        for begin in (0..size).step_by(LARGEST).skip(self.made) {
+            let bytes = begin..size.min(begin + LARGEST);
+            let Ok(mut data) = buffer(bytes.len()) else {
+                self.answers.push(Err(DiskError::NoMemory));
+                self.made = usize::MAX;
+                break;
+            };
+            fill(&mut data, bytes);
+            let sector = sectors.start + (begin / SECTOR) as u64;
+            self.requests.push(disk.submit(operation, sector, data));
+            self.made += 1;
+            if self.made.is_multiple_of(MADE_AT_ONCE) {
+                ready!(pace::poll_checkpoint(context));
             }
-            sector += length;
         }
         Poll::Ready(())
+    }
+
+    /// Reads these sectors.
+    fn read(&mut self, disk: &Disk, sectors: &Range<u64>, context: &mut Context<'_>) -> Poll<()> {
+        let zeros = |data: &mut Vec<u8>, bytes: Range<usize>| bulk::append_zeros(data, bytes.len());
+        ready!(self.start(disk, Operation::Read, sectors, zeros, context));
+        self.poll(context)
     }
 
     /// Waits until no request is under way any more.
@@ -119,22 +181,23 @@ impl Transfer {
         }
         Poll::Ready(())
     }
+
+    /// Returns the first failure among the answers, of which none is left.
+    fn outcome(&mut self) -> Outcome {
+        let failure = self.answers.drain(..).find_map(Result::err);
+        failure.map_or(Ok(()), |error| Err(failed(error)))
+    }
 }
 
-/// Returns the request's data: a copy, or room.
-fn buffer(piece: &[u8], operation: Operation) -> Result<Vec<u8>, DiskError> {
+/// Returns room for the data of a request.
+fn buffer(length: usize) -> Result<Vec<u8>, DiskError> {
     let mut buffer = Vec::new();
     if fault::fails_allocation() {
         return Err(DiskError::NoMemory);
     }
     buffer
-        .try_reserve_exact(piece.len())
+        .try_reserve_exact(length)
         .map_err(|_| DiskError::NoMemory)?;
-    if operation == Operation::Write {
-        bulk::append(&mut buffer, piece);
-    } else {
-        bulk::append_zeros(&mut buffer, piece.len());
-    }
     Ok(buffer)
 }
 
@@ -150,11 +213,11 @@ impl BlockDevice for Blocks {
     type State = Transfer;
 
     fn block_size(&self) -> BlockSize {
-        const { BlockSize::new(SECTOR as u32).expect("a sector has a size") }
+        const { BlockSize::new(BLOCK as u32).expect("a block has a size") }
     }
 
     fn block_count(&self) -> u64 {
-        self.disk.sectors
+        self.disk.sectors * (SECTOR / BLOCK) as u64
     }
 
     fn writable(&self) -> bool {
@@ -169,16 +232,26 @@ impl BlockDevice for Blocks {
         buf: &mut [u8],
     ) -> Poll<Outcome> {
         ready!(transfer.begin(context));
-        if transfer.made == 0 && buf.len() == SECTOR && self.kept.read(first.get(), buf) {
+        let span = Span::new(first, buf.len());
+        if transfer.made == 0
+            && let Some(sector) = span.only_sector()
+            && let Some(kept) = self.kept.find(sector)
+        {
+            buf.copy_from_slice(&kept[span.skipped..][..span.length]);
             return Poll::Ready(Ok(()));
         }
-        let pieces = buf.chunks(LARGEST);
-        ready!(transfer.start(self.disk, Operation::Read, first, pieces, context));
-        ready!(transfer.poll(context));
-        for (piece, answer) in buf.chunks_mut(LARGEST).zip(transfer.answers.drain(..)) {
-            bulk::copy_all(&answer.map_err(failed)?, piece);
+        ready!(transfer.read(self.disk, &span.sectors, context));
+        let (mut skipped, mut rest) = (span.skipped, buf);
+        for answer in transfer.answers.drain(..) {
+            let data = answer.map_err(failed)?;
+            if let Some(sector) = span.only_sector() {
+                self.kept.keep(sector, &data);
+            }
+            let part = &data[skipped..];
+            let (to, behind) = rest.split_at_mut(part.len().min(rest.len()));
+            bulk::copy_all(&part[..to.len()], to);
+            (skipped, rest) = (0, behind);
         }
-        self.kept.keep(first.get(), buf);
         Poll::Ready(Ok(()))
     }
 
@@ -190,27 +263,47 @@ impl BlockDevice for Blocks {
         buf: &[u8],
     ) -> Poll<Outcome> {
         ready!(transfer.begin(context));
-        if transfer.made == 0 {
-            // What the disk has after a write that fails is not known.
-            self.kept.forget(Self::range(first, buf.len()));
-        }
-        let pieces = buf.chunks(LARGEST);
-        ready!(transfer.start(self.disk, Operation::Write, first, pieces, context));
+        let span = Span::new(first, buf.len());
+        ready!(self.poll_parts(transfer, &span, context))?;
+        let Blocks { disk, kept } = self;
+        let behind = span.skipped + span.length;
+        let mut kept_part = |data: &mut Vec<u8>, sector, part: Range<usize>| {
+            let sector = kept.find(sector).expect("it is kept since `poll_parts`");
+            bulk::append(data, &sector[part]);
+        };
+        let fill = |data: &mut Vec<u8>, bytes: Range<usize>| {
+            if bytes.start < span.skipped {
+                kept_part(data, span.sectors.start, 0..span.skipped);
+            }
+            let begin = bytes.start.max(span.skipped) - span.skipped;
+            bulk::append(data, &buf[begin..bytes.end.min(behind) - span.skipped]);
+            if bytes.end > behind {
+                kept_part(
+                    data,
+                    span.sectors.end - 1,
+                    SECTOR + behind - bytes.end..SECTOR,
+                );
+            }
+        };
+        ready!(transfer.start(disk, Operation::Write, &span.sectors, fill, context));
         ready!(transfer.poll(context));
-        if let Some(failure) = transfer.answers.drain(..).find_map(Result::err) {
-            return Poll::Ready(Err(failed(failure)));
+        let outcome = transfer.outcome();
+        match span.only_sector() {
+            Some(sector) if outcome.is_ok() => self.kept.change(sector, span.skipped, buf),
+            // What the disk has after a write that fails is not known.
+            _ => self.kept.forget(span.sectors),
         }
-        self.kept.keep(first.get(), buf);
-        Poll::Ready(Ok(()))
+        Poll::Ready(outcome)
     }
 
     fn poll_flush(&mut self, transfer: &mut Transfer, context: &mut Context<'_>) -> Poll<Outcome> {
-        let nothing: [&[u8]; 1] = [&[]];
-        let (first, pieces) = (BlockIndex::new(0), nothing.into_iter());
-        ready!(transfer.start(self.disk, Operation::Flush, first, pieces, context));
+        if transfer.made == 0 {
+            let request = self.disk.submit(Operation::Flush, 0, Vec::new());
+            transfer.requests.push(request);
+            transfer.made = 1;
+        }
         ready!(transfer.poll(context));
-        let failure = transfer.answers.drain(..).find_map(Result::err);
-        Poll::Ready(failure.map_or(Ok(()), |error| Err(failed(error))))
+        Poll::Ready(transfer.outcome())
     }
 
     fn cancel(&mut self, _: &mut Transfer) {

@@ -21,15 +21,9 @@ impl Sectors {
         Sectors(LruCache::new(KEPT))
     }
 
-    /// Copies a sector to `data`, if it is kept.
-    ///
-    /// Returns whether it is.
-    pub(super) fn read(&mut self, sector: u64, data: &mut [u8]) -> bool {
-        let kept = self.0.get(&sector);
-        if let Some(kept) = kept {
-            data.copy_from_slice(kept);
-        }
-        kept.is_some()
+    /// Returns a sector, if it is kept.
+    pub(super) fn find(&mut self, sector: u64) -> Option<&[u8; SECTOR]> {
+        self.0.get(&sector)
     }
 
     /// Keeps a sector, in place of the one that was used least lately.
@@ -38,6 +32,17 @@ impl Sectors {
     pub(super) fn keep(&mut self, sector: u64, data: &[u8]) {
         if let Ok(data) = data.try_into() {
             self.0.put(sector, data);
+        }
+    }
+
+    /// Changes a sector from its byte `at` on.
+    ///
+    /// Keeps it, if it changes as a whole or is kept already.
+    pub(super) fn change(&mut self, sector: u64, at: usize, data: &[u8]) {
+        if let Some(kept) = self.0.get_mut(&sector) {
+            kept[at..at + data.len()].copy_from_slice(data);
+        } else {
+            self.keep(sector, data);
         }
     }
 
