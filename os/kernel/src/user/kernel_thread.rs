@@ -76,9 +76,9 @@ pub(crate) struct KernelThread {
     shared: NonNull<Shared>,
 }
 
-// SAFETY: the shared and what lies on the stack belong to the value alone; between two polls nothing
-// on the stack runs, and what is there is `Send`: the call's future, which the executor could hold
-// itself.
+// SAFETY: the `Shared` and what lies on the stack belong to the value alone. Between two polls
+// nothing on the stack runs, and what is there is `Send`: the call's future, which the executor
+// could hold itself.
 unsafe impl Send for KernelThread {}
 
 impl KernelThread {
@@ -127,9 +127,9 @@ impl KernelThread {
     /// Runs the thread until it parks or is done.
     fn switch(&mut self) {
         let shared = self.shared.as_ptr();
-        // SAFETY: the shared lives as long as the stack. `thread` is where the thread was left, by
-        // `new` or by `park`; it runs on its own stack alone, and comes back here by `park` or at
-        // its end.
+        // SAFETY: the `Shared` lives as long as the stack. `thread` is where the thread was left,
+        // by `new` or by `park`; it runs on its own stack alone, and comes back here by `park` or
+        // at its end.
         unsafe { switch_stack(&raw mut (*shared).executor, (*shared).thread) };
     }
 
@@ -158,7 +158,8 @@ impl KernelThread {
     /// Ends the call, so that nothing is left on the stack.
     fn end(&mut self) {
         self.cancel();
-        // SAFETY: the thread has finished, so nothing else uses the shared, and it is not used again.
+        // SAFETY: the thread has finished, so nothing else uses the `Shared`, and it is not used
+        // again.
         unsafe { self.shared.drop_in_place() };
     }
 }
@@ -185,9 +186,9 @@ impl Drop for KernelThread {
 
 /// Runs the call on the thread's stack.
 extern "C" fn block_on(shared: *mut Shared) -> ! {
-    // SAFETY: `KernelThread::new` has made the shared, at the upper end of this stack; the other side
-    // accesses it only while this one is switched away from. References to its parts are not kept
-    // across `park`, but for the call, which stays as it is.
+    // SAFETY: `KernelThread::new` has made the `Shared`, at the upper end of this stack; the other
+    // side accesses it only while this one is switched away from. References to its parts are not
+    // kept across `park`, but for the call, which stays as it is.
     unsafe {
         let call = &(*shared).call;
         let [_, address, length] = call.arguments;
