@@ -4,6 +4,7 @@
 //! sector after sector here, without waiting for the disk, and [`Blocks`](super::blocks::Blocks)
 //! has a check for more urgent work in front of each. What is written goes to the disk at once, in
 //! the driver's order.
+
 use crate::device::disk::SECTOR;
 use core::num::NonZeroUsize;
 use core::ops::Range;
@@ -13,17 +14,32 @@ use lru::LruCache;
 const KEPT: NonZeroUsize = NonZeroUsize::new(256).expect("not zero");
 
 /// The sectors that were used last, by number.
-pub(super) struct Sectors(LruCache<u64, [u8; SECTOR]>);
+///
+/// All entries are there from the start, some 140 KiB together, so that no later access takes
+/// memory. Those that are not [valid](Entry::valid) are the first to be used again.
+pub(super) struct Sectors(LruCache<u64, Entry>);
+
+struct Entry {
+    valid: bool,
+    data: [u8; SECTOR],
+}
 
 impl Sectors {
-    /// Returns a cache that is empty.
+    /// Returns a cache in which no entry is valid.
     pub(super) fn new() -> Sectors {
-        Sectors(LruCache::new(KEPT))
+        let mut entries = LruCache::new(KEPT);
+        // No disk has sectors with the last numbers.
+        for unused in u64::MAX - KEPT.get() as u64..u64::MAX {
+            let (valid, data) = (false, [0; SECTOR]);
+            entries.put(unused, Entry { valid, data });
+        }
+        Sectors(entries)
     }
 
     /// Returns a sector, if it is kept.
     pub(super) fn find(&mut self, sector: u64) -> Option<&[u8; SECTOR]> {
-        self.0.get(&sector)
+        let entry = self.0.get(&sector).filter(|entry| entry.valid);
+        entry.map(|entry| &entry.data)
     }
 
     /// Keeps a sector, in place of the one that was used least lately.
@@ -31,7 +47,7 @@ impl Sectors {
     /// Anything but one sector is not kept.
     pub(super) fn keep(&mut self, sector: u64, data: &[u8]) {
         if let Ok(data) = data.try_into() {
-            self.0.put(sector, data);
+            self.0.put(sector, Entry { valid: true, data });
         }
     }
 
@@ -39,10 +55,9 @@ impl Sectors {
     ///
     /// Keeps it, if it changes as a whole or is kept already.
     pub(super) fn change(&mut self, sector: u64, at: usize, data: &[u8]) {
-        if let Some(kept) = self.0.get_mut(&sector) {
-            kept[at..at + data.len()].copy_from_slice(data);
-        } else {
-            self.keep(sector, data);
+        match self.0.get_mut(&sector) {
+            Some(entry) if entry.valid => entry.data[at..at + data.len()].copy_from_slice(data),
+            _ => self.keep(sector, data),
         }
     }
 
@@ -51,12 +66,17 @@ impl Sectors {
     /// Takes some 50 instructions for each.
     pub(super) fn forget(&mut self, sectors: Range<u64>) {
         for sector in sectors {
-            self.0.pop(&sector);
+            if let Some(entry) = self.0.peek_mut(&sector) {
+                entry.valid = false;
+                self.0.demote(&sector);
+            }
         }
     }
 
     /// Keeps none any more.
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        for (_, entry) in self.0.iter_mut() {
+            entry.valid = false;
+        }
     }
 }

@@ -17,9 +17,11 @@ use corank_user::fs::{self, File, From, Options};
 use corank_user::io::Fd;
 use corank_user::{Error, io, process, time};
 
-use crate::support::{self, exit_code, kill_and_wait, pipe, tests};
+use crate::support::{self, exit_code, kill_and_wait, pipe, tests, without_sockets};
 
 tests![
+    // The first, when little is kept.
+    what_is_kept_of_the_disk_takes_no_further_memory,
     what_is_written_is_read_back,
     the_position_is_that_of_the_open_file,
     seek_goes_anywhere,
@@ -770,5 +772,25 @@ fn nothing_else_is_done_with_a_file_that_is_being_removed() {
         assert!((0..50).any(|_| is_seen()));
         expect_error(fs::status("long"), NOT_FOUND);
         fs::remove("other").expect("it has its name");
+    });
+}
+
+/// Tests that sectors that were not read before take no more of the kernel's heap.
+fn what_is_kept_of_the_disk_takes_no_further_memory() {
+    in_directory(|| {
+        let used_behind = |length| {
+            fs::write("long", &[]).expect("room");
+            let file = Options::read_write().open("long").expect("the file");
+            file.truncate(length).expect("room");
+            drop(file);
+            fs::remove("long").expect("it is closed");
+            without_sockets().heap_used
+        };
+        // The first time, tables of the kernel grow.
+        let _ = used_behind(1);
+        let before = used_behind(1);
+        let more = used_behind(LONG).saturating_sub(before);
+        // The driver notes some positions in the file, but no sector.
+        assert!(more < 512, "{more} bytes");
     });
 }
