@@ -5,7 +5,6 @@ mod gateway;
 mod host;
 pub(crate) mod mcu;
 mod parts;
-mod plan;
 mod runner;
 pub(crate) mod tcp;
 
@@ -19,7 +18,9 @@ mod stretches;
 use crate::{repository, setup};
 use anyhow::Result;
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use corank_report::document::Document;
+use corank_report::experiment::Experiment;
 use corank_report::{experiments, verdict};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,8 +29,8 @@ use std::process::ExitCode;
 #[derive(Args)]
 pub(crate) struct Options {
     /// Which experiment
-    #[arg(value_enum)]
-    name: Name,
+    #[arg(value_name = "NAME", value_parser = by_name())]
+    experiment: &'static Experiment,
     /// Fewer points and fewer repetitions
     #[arg(long)]
     quick: bool,
@@ -38,48 +39,19 @@ pub(crate) struct Options {
     json: PathBuf,
 }
 
-/// The experiments.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub(crate) enum Name {
-    /// A turn passes through one shared variable: coroutines against threads
-    A,
-    /// Tasks in series through pipes: coroutines against threads
-    B,
-    /// The scheduler alone, on the host, against other executors
-    Core,
-    /// Relaxed and strict global priority
-    Global,
-    /// TCP server: coroutines and threads in kernel and process
-    TcpModels,
-    /// TCP server: priorities under overload
-    TcpPriority,
-    /// Latency of urgent requests in one Linux process
-    LinuxLatency,
-    /// Latency of an urgent Linux process beside others
-    LinuxMachine,
-    /// Instructions per switch on a Cortex-M4
-    McuSwitch,
-    /// Code and data on a Cortex-M4
-    McuSize,
-    /// The interleaver's algorithms
-    Edge,
-    /// The sensor gateway
-    Gateway,
-}
-
-impl Name {
-    /// Returns the name as on the command line and in the results.
-    pub(crate) fn text(self) -> String {
-        let value = clap::ValueEnum::to_possible_value(&self).expect("no experiment is hidden");
-        value.get_name().to_string()
-    }
+/// Returns the parser of an experiment's name, which knows all names and their descriptions.
+fn by_name() -> impl TypedValueParser<Value = &'static Experiment> {
+    let names = experiments::ALL
+        .map(|experiment| PossibleValue::new(experiment.name).help(experiment.summary));
+    PossibleValuesParser::new(names)
+        .try_map(|name| experiments::named(&name).map_err(|error| error.to_string()))
 }
 
 /// Sets up, runs the experiment, and writes the results to the file of the options and for the
 /// report.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     setup::run()?;
-    let document = measure(options.name, options.quick)?;
+    let document = measure(options.experiment, options.quick)?;
     document.save(&options.json)?;
     println!("{} rows in {}", document.rows.len(), options.json.display());
     let verdicts = experiments::of(&document)?.verdicts(&document)?;
@@ -91,25 +63,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 }
 
 /// Runs one experiment and keeps the results for the report.
-pub(crate) fn measure(name: Name, quick: bool) -> Result<Document> {
-    let document = runner::measure(name, quick)?;
-    document.save(&repository::data_folder().join(format!("{}.json", name.text())))?;
+pub(crate) fn measure(experiment: &Experiment, quick: bool) -> Result<Document> {
+    let document = runner::measure(experiment, quick)?;
+    document.save(&repository::data_folder().join(format!("{}.json", experiment.name)))?;
     Ok(document)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_those_that_other_tools_rely_on() {
-        let names: Vec<String> = <Name as clap::ValueEnum>::value_variants()
-            .iter()
-            .map(|name| name.text())
-            .collect();
-        let expected = "a b core global tcp-models tcp-priority linux-latency linux-machine mcu-switch mcu-size edge gateway";
-        assert_eq!(names.join(" "), expected);
-        // The report can show each of them.
-        assert_eq!(names, experiments::ALL.map(|experiment| experiment.name));
-    }
 }

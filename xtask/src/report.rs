@@ -1,10 +1,9 @@
 //! `cargo xtask report`: one page from the results of the last runs, and the passages of the
 //! documentation about them.
 
-use crate::experiment::Name;
 use crate::repository;
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use corank_report::document::Document;
 use corank_report::experiments;
 use corank_report::page;
@@ -31,9 +30,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 
 /// Returns every result that is there.
 fn documents() -> Result<Vec<Document>> {
-    let files = Name::value_variants()
+    let files = experiments::ALL
         .iter()
-        .map(|name| repository::data_folder().join(format!("{}.json", name.text())));
+        .map(|experiment| repository::data_folder().join(format!("{}.json", experiment.name)));
     files
         .filter(|file| file.exists())
         .map(|file| Document::load(&file))

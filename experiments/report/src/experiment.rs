@@ -1,7 +1,8 @@
-//! An experiment, as the report uses it: its heading, and what is shown of its results.
+//! An experiment: its name, how it runs, and what is shown of its results.
 
 use crate::document::Document;
 use crate::passage::Passage;
+use crate::schedule::Schedule;
 use crate::table::{Table, figure};
 use crate::verdict::Verdict;
 use anyhow::Result;
@@ -9,13 +10,17 @@ use anyhow::Result;
 /// A figure: a name that can be a file's, and the SVG.
 pub type Figure = (String, String);
 
-/// One experiment, as the report shows it.
+/// One experiment.
 pub struct Experiment {
     /// The name on the command line and in the results.
     pub name: &'static str,
+    /// What it measures, in one line for the command line.
+    pub summary: &'static str,
+    /// How it runs.
+    pub schedule: Schedule,
     /// The title of its section.
     pub heading: &'static str,
-    /// Description of what is measured, below the heading; HTML.
+    /// What is measured, below the heading; HTML.
     pub about: &'static str,
     pub(crate) figures: fn(&Document) -> Result<Vec<Figure>>,
     pub(crate) tables: fn(&Document) -> Result<Vec<Table>>,
@@ -25,8 +30,12 @@ pub struct Experiment {
 
 impl Experiment {
     /// An experiment that shows the rows as they are, without figures and targets.
+    ///
+    /// It lacks what each experiment has: name, summary, schedule, heading and description.
     pub(crate) const PLAIN: Self = Self {
         name: "",
+        summary: "",
+        schedule: Schedule::Host(""),
         heading: "",
         about: "",
         figures: |_| Ok(Vec::new()),

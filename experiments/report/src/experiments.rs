@@ -1,6 +1,7 @@
-//! The experiments: each registers itself as one [`Experiment`] in its module.
+//! The experiments: each is one [`Experiment`] in its module.
 //!
-//! A new one adds its module and its entry in [`ALL`], and nothing else in this crate.
+//! A new one adds its module and its entry in [`ALL`], and nothing elsewhere: `cargo xtask` and the
+//! report take names, schedules and what is shown from here.
 
 mod answers;
 mod edge;
@@ -39,7 +40,14 @@ pub const ALL: [&Experiment; 12] = [
 /// # Errors
 /// If no experiment has the document's name.
 pub fn of(document: &Document) -> Result<&'static Experiment> {
-    let name = document.experiment.as_str();
+    named(&document.experiment)
+}
+
+/// Returns the experiment with this name.
+///
+/// # Errors
+/// If none has it.
+pub fn named(name: &str) -> Result<&'static Experiment> {
     (ALL.into_iter().find(|experiment| experiment.name == name))
         .with_context(|| format!("no experiment is called `{name}`"))
 }
@@ -49,6 +57,7 @@ mod tests {
     use super::*;
     use crate::passage::{self, wrong_targets};
     use crate::sample;
+    use crate::schedule::Schedule;
     use std::fs;
     use std::path::Path;
 
@@ -63,6 +72,30 @@ mod tests {
     fn passage<'a>(page: &'a str, name: &str) -> &'a str {
         let [begin, end] = passage::between(page, name).unwrap();
         &page[begin..end]
+    }
+
+    #[test]
+    fn names_are_those_that_other_tools_rely_on() {
+        let names = ALL.map(|experiment| experiment.name);
+        let expected = "a b core global tcp-models tcp-priority linux-latency linux-machine mcu-switch mcu-size edge gateway";
+        assert_eq!(names.join(" "), expected);
+    }
+
+    #[test]
+    fn none_lacks_what_each_one_has() {
+        for experiment in ALL {
+            let texts = [experiment.summary, experiment.heading, experiment.about];
+            assert!(
+                texts.iter().all(|text| !text.is_empty()),
+                "{}",
+                experiment.name
+            );
+            match experiment.schedule {
+                Schedule::Host(package) | Schedule::HostParts(package) => assert_ne!(package, ""),
+                Schedule::System(parts) => assert!(!parts(true).is_empty()),
+                Schedule::Driver(_) => {}
+            }
+        }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! Nothing here measures anything. An experiment prints one line per run ([`row::Sample`]). The
 //! samples of one measured point become a [`row::Row`], and the rows of one run a
-//! [`document::Document`]. An [`experiment::Experiment`] says what is shown of its results:
-//! figures, tables, targets ([`verdict`]) and what the repository's pages say of them
+//! [`document::Document`]. An [`experiment::Experiment`] says how it runs ([`schedule`]) and what
+//! is shown of its results: figures, tables, targets ([`verdict`]) and what the repository's pages say of them
 //! ([`passage`]). [`experiments`] lists them all, and [`page`] makes one HTML file of all results.
 //!
 //! `layers.txt` beside `Cargo.toml` says which module may import which.
@@ -20,6 +20,7 @@ pub mod passage;
 pub mod row;
 #[cfg(test)]
 mod sample;
+pub mod schedule;
 pub mod table;
 pub mod trials;
 pub mod verdict;

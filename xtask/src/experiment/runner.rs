@@ -5,8 +5,7 @@
 //! other than 0, and then no result is kept.
 
 use super::parts::{Kept, Parts};
-use super::plan::{self, Part};
-use super::{Name, edge, gateway, host, mcu, tcp};
+use super::{edge, gateway, host, mcu, tcp};
 use crate::os::boot::Boot;
 use crate::os::build::{self, Image};
 use crate::os::input::Input;
@@ -16,7 +15,9 @@ use crate::repository;
 use crate::toolchain::host_cargo;
 use anyhow::{Context, Result, ensure};
 use corank_report::document::Document;
+use corank_report::experiment::Experiment;
 use corank_report::row::{self, Sample};
+use corank_report::schedule::{Driver, Part, Schedule};
 use serde_json::{Map, Value, json};
 use std::process::Command;
 use std::time::Duration;
@@ -31,22 +32,21 @@ const MEMORY: &str = "1G";
 const SHIFT: u8 = 0;
 
 /// Runs an experiment to its end.
-pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
-    let mut listener = Listener::new(&name.text());
-    let settings = match name {
-        Name::Core => on_host(name, "corank-experiments", quick, &mut listener),
-        Name::LinuxLatency => {
-            on_host_in_parts(name, "corank-experiments-linux", quick, &mut listener)
-        }
-        Name::LinuxMachine => {
-            on_host_in_parts(name, "corank-experiment-machine", quick, &mut listener)
-        }
-        Name::McuSwitch => mcu::switches(quick, &mut listener),
-        Name::McuSize => mcu::sizes(quick, &mut listener),
-        Name::Edge => edge::measure(quick, &mut listener),
-        Name::Gateway => gateway::measure(quick, &mut listener),
-        Name::TcpModels | Name::TcpPriority => tcp::measure(name, quick, &mut listener),
-        _ => in_os(name, quick, &mut listener),
+pub(super) fn measure(experiment: &Experiment, quick: bool) -> Result<Document> {
+    let name = experiment.name;
+    let mut listener = Listener::new(name);
+    let settings = match experiment.schedule {
+        Schedule::Host(package) => on_host(name, package, quick, &mut listener),
+        Schedule::HostParts(package) => on_host_in_parts(name, package, quick, &mut listener),
+        Schedule::System(parts) => in_os(name, &parts(quick), quick, &mut listener),
+        Schedule::Driver(driver) => match driver {
+            Driver::McuSwitch => mcu::switches(quick, &mut listener),
+            Driver::McuSize => mcu::sizes(quick, &mut listener),
+            Driver::Edge => edge::measure(quick, &mut listener),
+            Driver::Gateway => gateway::measure(quick, &mut listener),
+            Driver::TcpModels => tcp::measure_models(quick, &mut listener),
+            Driver::TcpPriority => tcp::measure_priority(quick, &mut listener),
+        },
     };
     listener.progress.finish();
     let settings = settings?;
@@ -55,30 +55,33 @@ pub(super) fn measure(name: Name, quick: bool) -> Result<Document> {
     }
     ensure!(
         !listener.samples.is_empty(),
-        "the experiment `{}` ended without a single row",
-        name.text()
+        "the experiment `{name}` ended without a single row"
     );
     let document = Document {
-        experiment: name.text(),
+        experiment: name.to_string(),
         commit: repository::commit(),
         host: host::describe(),
         settings,
-        rows: row::gather(&name.text(), &listener.samples)?,
+        rows: row::gather(name, &listener.samples)?,
     };
     listener.kept.remove()?;
     Ok(document)
 }
 
-/// Boots the OS with the experiment's program, once for each part of the plan.
-fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
-    let program = format!("experiment-{}", name.text());
-    let parts = plan::parts(name, quick);
+/// Boots the OS with the experiment's program, once for each part.
+fn in_os(
+    name: &str,
+    parts: &[Part],
+    quick: bool,
+    listener: &mut Listener,
+) -> Result<Map<String, Value>> {
+    let program = format!("experiment-{name}");
     let image = build::build(&[], None, &mut listener.progress)?;
     listener
         .progress
         .set_total(parts.iter().map(|part| part.rows).sum());
     let mut kept = Parts::new("os-experiments");
-    for part in &parts {
+    for part in parts {
         let lines = match kept.next(&part.to_string(), &[&*image.kernel, &*image.archive], part)? {
             Some(lines) => {
                 lines.lines().for_each(|line| listener.hear(line));
@@ -100,7 +103,7 @@ fn in_os(name: Name, quick: bool, listener: &mut Listener) -> Result<Map<String,
     ))
 }
 
-/// Boots the OS for one part of the plan, and returns what it printed.
+/// Boots the OS for one part, and returns what it printed.
 fn boot(program: &str, part: &Part, image: &Image, listener: &mut Listener) -> Result<String> {
     let mut command = vec![program.to_string()];
     command.extend(part.arguments.iter().cloned());
@@ -142,7 +145,7 @@ fn boot(program: &str, part: &Part, image: &Image, listener: &mut Listener) -> R
 
 /// Runs the experiment's program, which is in `package`, on the host.
 fn on_host(
-    name: Name,
+    name: &str,
     package: &str,
     quick: bool,
     listener: &mut Listener,
@@ -156,7 +159,7 @@ fn on_host(
 ///
 /// So an interrupted run resumes at the unfinished part.
 fn on_host_in_parts(
-    name: Name,
+    name: &str,
     package: &str,
     quick: bool,
     listener: &mut Listener,
@@ -183,12 +186,12 @@ fn on_host_in_parts(
 ///
 /// Returns its name, and the command that runs it.
 fn host_program(
-    name: Name,
+    name: &str,
     package: &str,
     quick: bool,
     listener: &mut Listener,
 ) -> Result<(String, Command)> {
-    let program = format!("experiment-{}", name.text());
+    let program = format!("experiment-{name}");
     let mut build = host_cargo();
     build.args(["build", "--quiet", "--profile", "bench"]);
     build.args(["--package", package, "--bin", &program]);

@@ -1,7 +1,6 @@
 //! Experiments `tcp-models` and `tcp-priority`: a server in the operating system and its client on
 //! this computer.
 
-use super::Name;
 use super::parts::Parts;
 use super::runner::{Listener, settings};
 use crate::os::boot::DEFAULT_MEMORY;
@@ -43,8 +42,8 @@ pub(crate) const POLICIES: &[Model] = &[
 ];
 /// Time limit of a run.
 const LIMIT: Duration = Duration::from_secs(3600);
-/// Harts of the machines of a full run of `tcp-priority`: up to those of COPS, section 5.2.
-const HARTS: [u32; 4] = [1, 2, 3, 4];
+/// The most harts of a machine of a full run of `tcp-priority`: those of COPS, section 5.2.
+const MOST_HARTS: u32 = 4;
 /// Harts of the machine of a full run of `tcp-models`, as in COPS, section 5.1.
 ///
 /// A machine with one hart follows.
@@ -59,64 +58,41 @@ const PARTS: u32 = 7;
 /// of all programs.
 const LITTLE_MEMORY: &str = "96M";
 
-/// Boots the server in all models that are compared, and lets the client measure them in turn.
+/// Measures the models of calls and tasks in turn.
 ///
 /// How many connections a model has room for is measured in a separate machine.
-pub(super) fn measure(
-    name: Name,
-    quick: bool,
-    listener: &mut Listener,
-) -> Result<Map<String, Value>> {
-    let (task, models) = match name {
-        Name::TcpModels => ("models", MODELS),
-        _ => ("priority", POLICIES),
-    };
-    let machine = Machine {
-        client: client::build(client::TCP_CLIENT, &mut listener.progress)?,
-        image: build::build(&[], None, &mut listener.progress)?,
-        network: link(),
-    };
-    let mut parts = Parts::new("tcp");
-    let mut run = |task: &[&str], models: &[Model], harts, memory| {
-        machine.part(&mut parts, task, models, harts, memory, listener)
-    };
-    let quickly = [task, "--quick"];
-    let mut harts = 1;
-    if quick {
-        run(&quickly, models, 1, DEFAULT_MEMORY)?;
-    } else if name == Name::TcpModels {
-        for machine in [MANY_HARTS, 1] {
+pub(super) fn measure_models(quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
+    let mut machine = Machine::new(listener)?;
+    let harts = if quick {
+        machine.part(&["models", "--quick"], MODELS, 1, DEFAULT_MEMORY)?;
+        1
+    } else {
+        for harts in [MANY_HARTS, 1] {
             for part in 1..=PARTS {
                 let part = format!("{part}/{PARTS}");
-                run(&[task, "--part", &part], models, machine, DEFAULT_MEMORY)?;
+                machine.part(&["models", "--part", &part], MODELS, harts, DEFAULT_MEMORY)?;
             }
         }
+        MANY_HARTS
+    };
+    for model in MODELS {
+        machine.part(&["fill"], std::slice::from_ref(model), 1, LITTLE_MEMORY)?;
+    }
+    Ok(machine.settings(quick, harts, MODELS))
+}
+
+/// Measures the policies in turn.
+pub(super) fn measure_priority(quick: bool, listener: &mut Listener) -> Result<Map<String, Value>> {
+    let mut machine = Machine::new(listener)?;
+    let (task, all_harts): (&[&str], _) = if quick {
+        (&["priority", "--quick"], 1..=1)
     } else {
-        run(&[task], models, 1, DEFAULT_MEMORY)?;
+        (&["priority"], 1..=MOST_HARTS)
+    };
+    for harts in all_harts.clone() {
+        machine.part(task, POLICIES, harts, DEFAULT_MEMORY)?;
     }
-    if name == Name::TcpModels {
-        for model in models {
-            let model = std::slice::from_ref(model);
-            run(&["fill"], model, 1, LITTLE_MEMORY)?;
-        }
-        if !quick {
-            harts = MANY_HARTS;
-        }
-    } else if !quick {
-        for more in &HARTS[1..] {
-            harts = *more;
-            run(&[task], models, harts, DEFAULT_MEMORY)?;
-        }
-    }
-    let others = [
-        ("smp", json!(harts)),
-        ("network", json!(machine.network.name())),
-        (
-            "parts-of-a-run-that-was-cut-off",
-            json!(listener.end(parts)),
-        ),
-    ];
-    Ok(settings(quick, &server(models), &others))
+    Ok(machine.settings(quick, *all_harts.end(), POLICIES))
 }
 
 /// Returns the network through which the client reaches the server: that of the environment, or the
@@ -136,40 +112,58 @@ fn server(models: &[Model]) -> Vec<String> {
         .collect()
 }
 
-/// The client, image and network of a run.
-struct Machine {
+/// What boots the server and lets the client measure it.
+struct Machine<'a> {
     client: PathBuf,
     image: Image,
     network: Link,
+    parts: Parts,
+    listener: &'a mut Listener,
 }
 
-impl Machine {
+impl<'a> Machine<'a> {
+    /// Builds client and image.
+    fn new(listener: &'a mut Listener) -> Result<Self> {
+        Ok(Self {
+            client: client::build(client::TCP_CLIENT, &mut listener.progress)?,
+            image: build::build(&[], None, &mut listener.progress)?,
+            network: link(),
+            parts: Parts::new("tcp"),
+            listener,
+        })
+    }
+
+    /// Ends the measurement of these models, and returns its settings.
+    fn settings(self, quick: bool, harts: u32, models: &[Model]) -> Map<String, Value> {
+        let others = [
+            ("smp", json!(harts)),
+            ("network", json!(self.network.name())),
+            (
+                "parts-of-a-run-that-was-cut-off",
+                json!(self.listener.end(self.parts)),
+            ),
+        ];
+        settings(quick, &server(models), &others)
+    }
+
     /// Does [`run`](Self::run), unless its lines are known from an interrupted run.
     ///
     /// The rows go to the listener.
-    fn part(
-        &self,
-        parts: &mut Parts,
-        task: &[&str],
-        models: &[Model],
-        harts: u32,
-        memory: &str,
-        listener: &mut Listener,
-    ) -> Result<()> {
+    fn part(&mut self, task: &[&str], models: &[Model], harts: u32, memory: &str) -> Result<()> {
         let rows: Vec<&str> = models.iter().map(|model| model.row).collect();
         let files = [&*self.client, &*self.image.kernel, &*self.image.archive];
         let arguments = (task, rows, harts, memory, self.network);
         let name = format!("{} on {harts} harts", task.join(" "));
-        listener.progress.say(&name);
-        let lines = match parts.next(&name, &files, arguments)? {
+        self.listener.progress.say(&name);
+        let lines = match self.parts.next(&name, &files, arguments)? {
             Some(lines) => lines,
             None => {
                 let lines = self.run(task, models, harts, memory)?;
-                parts.keep(&lines)?;
+                self.parts.keep(&lines)?;
                 lines
             }
         };
-        lines.lines().for_each(|line| listener.hear(line));
+        lines.lines().for_each(|line| self.listener.hear(line));
         Ok(())
     }
 

@@ -13,12 +13,15 @@ pub(crate) use verdicts::verdicts;
 
 use crate::document::Document;
 use crate::experiment::Experiment;
+use crate::schedule::{Driver, Schedule};
 use crate::table::{Table, figure};
 use results::{Results, size};
 
 /// The experiment as the report shows it.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "edge",
+    summary: "The interleaver's algorithms",
+    schedule: Schedule::Driver(Driver::Edge),
     heading: "Hiding the memory's latency",
     about: ABOUT,
     figures,

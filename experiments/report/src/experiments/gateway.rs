@@ -7,6 +7,7 @@ use crate::experiment::Experiment;
 use crate::heat_map::HeatMap;
 use crate::passage::{self, Passage};
 use crate::row::Row;
+use crate::schedule::{Driver, Schedule};
 use crate::table::{Table, figure};
 use crate::verdict::Verdict;
 use anyhow::{Context, Result};
@@ -14,6 +15,8 @@ use anyhow::{Context, Result};
 /// The experiment as the report shows it.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "gateway",
+    summary: "The sensor gateway",
+    schedule: Schedule::Driver(Driver::Gateway),
     heading: "The sensor gateway",
     about: ABOUT,
     figures,

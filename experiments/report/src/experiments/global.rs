@@ -1,15 +1,20 @@
 //! Experiment `global`: relaxed and strict global priority, in the operating system.
 
+mod parts;
+
 use crate::chart::{self, Axis, Chart, Dot, Series};
 use crate::document::Document;
 use crate::experiment::Experiment;
 use crate::row::Row;
+use crate::schedule::Schedule;
 use crate::verdict::Verdict;
 use anyhow::Result;
 
 /// The experiment as the report shows it.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "global",
+    summary: "Relaxed and strict global priority",
+    schedule: Schedule::System(parts::parts),
     heading: "Relaxed and strict global priority",
     about: ABOUT,
     figures,

@@ -4,12 +4,15 @@ use crate::chart::{self, Axis};
 use crate::document::Document;
 use crate::experiment::Experiment;
 use crate::row::Row;
+use crate::schedule::Schedule;
 use crate::verdict::Verdict;
 use anyhow::Result;
 
 /// The experiment as the report shows it.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "linux-latency",
+    summary: "Latency of urgent requests in one Linux process",
+    schedule: Schedule::HostParts("corank-experiments-linux"),
     heading: "Urgent requests in one Linux process",
     about: ABOUT,
     figures,

@@ -4,12 +4,15 @@ use crate::chart::{self, Axis};
 use crate::document::Document;
 use crate::experiment::Experiment;
 use crate::row::Row;
+use crate::schedule::Schedule;
 use crate::verdict::Verdict;
 use anyhow::Result;
 
 /// The experiment as the report shows it.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "linux-machine",
+    summary: "Latency of an urgent Linux process beside others",
+    schedule: Schedule::HostParts("corank-experiment-machine"),
     heading: "An urgent Linux process beside bulk ones",
     about: ABOUT,
     figures,

@@ -3,12 +3,15 @@
 use crate::document::Document;
 use crate::experiment::{self, Experiment};
 use crate::row::Row;
+use crate::schedule::{Driver, Schedule};
 use crate::table::{Table, figure};
 use crate::verdict::Verdict;
 
 /// The experiment as the report shows it.
 pub(super) const SWITCH: Experiment = Experiment {
     name: "mcu-switch",
+    summary: "Instructions per switch on a Cortex-M4",
+    schedule: Schedule::Driver(Driver::McuSwitch),
     heading: "A switch on a Cortex-M4",
     about: ABOUT_SWITCH,
     tables: |document| Ok(vec![experiment::rows_table(document), exception_model()]),
@@ -19,6 +22,8 @@ pub(super) const SWITCH: Experiment = Experiment {
 /// The experiment as the report shows it.
 pub(super) const SIZE: Experiment = Experiment {
     name: "mcu-size",
+    summary: "Code and data on a Cortex-M4",
+    schedule: Schedule::Driver(Driver::McuSize),
     heading: "Code and RAM on a Cortex-M4",
     about: ABOUT_SIZE,
     verdicts: |document| Ok(size_verdicts(document)),

@@ -4,6 +4,7 @@ use crate::chart::{self, Axis, Chart, Series};
 use crate::document::Document;
 use crate::experiment::Experiment;
 use crate::row::Row;
+use crate::schedule::Schedule;
 use crate::table::{Table, figure};
 use crate::verdict::Verdict;
 use anyhow::Result;
@@ -11,6 +12,8 @@ use anyhow::Result;
 /// The experiment as the report shows it.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "core",
+    summary: "The scheduler alone, on the host, against other executors",
+    schedule: Schedule::Host("corank-experiments"),
     heading: "The scheduler alone, on the host",
     about: ABOUT,
     figures,

@@ -1,10 +1,12 @@
 //! Experiments `a` and `b`: tasks that take turns, as coroutines and as threads, beside the papers.
 
 mod comparison;
+mod parts;
 
 use crate::chart;
 use crate::document::Document;
 use crate::experiment::Experiment;
+use crate::schedule::Schedule;
 use crate::table::Table;
 use crate::verdict::Verdict;
 use anyhow::Result;
@@ -13,6 +15,8 @@ use comparison::{Comparison, THREAD_BLOCK, THREAD_YIELD, comparisons};
 /// The turn that passes through one shared variable.
 pub(super) const TURN: Experiment = Experiment {
     name: "a",
+    summary: "A turn passes through one shared variable: coroutines against threads",
+    schedule: Schedule::System(parts::turn),
     heading: "Experiment A: a turn passes through one shared variable",
     about: ABOUT_TURN,
     figures,
@@ -24,6 +28,8 @@ pub(super) const TURN: Experiment = Experiment {
 /// The pipes in series.
 pub(super) const PIPES: Experiment = Experiment {
     name: "b",
+    summary: "Tasks in series through pipes: coroutines against threads",
+    schedule: Schedule::System(parts::pipes),
     heading: "Experiment B: tasks in series through pipes",
     about: ABOUT_PIPES,
     figures,

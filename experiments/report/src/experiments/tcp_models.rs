@@ -11,12 +11,15 @@ use crate::document::Document;
 use crate::experiment::Experiment;
 use crate::papers;
 use crate::row::Row;
+use crate::schedule::{Driver, Schedule};
 use crate::verdict::Verdict;
 use anyhow::Result;
 
 /// The experiment as the report shows it.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "tcp-models",
+    summary: "TCP server: coroutines and threads in kernel and process",
+    schedule: Schedule::Driver(Driver::TcpModels),
     heading: "A TCP server: coroutines and threads",
     about: ABOUT,
     figures,

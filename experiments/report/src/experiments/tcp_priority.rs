@@ -10,12 +10,15 @@ use crate::document::Document;
 use crate::experiment::Experiment;
 use crate::papers;
 use crate::row::Row;
+use crate::schedule::{Driver, Schedule};
 use crate::verdict::Verdict;
 use anyhow::Result;
 
 /// The experiment as the report shows it.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "tcp-priority",
+    summary: "TCP server: priorities under overload",
+    schedule: Schedule::Driver(Driver::TcpPriority),
     heading: "A TCP server: priorities under overload",
     about: ABOUT,
     figures,
