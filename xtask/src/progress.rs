@@ -1,11 +1,15 @@
 //! The progress of a long job: a bar on a terminal, plain lines elsewhere.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 /// The least time between two plain lines, so that a log stays readable.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The bars of all jobs under way, below each other on standard error.
+static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 
 /// The progress of one job.
 ///
@@ -26,8 +30,7 @@ impl Progress {
             let style =
                 ProgressStyle::with_template("{spinner} {prefix} {elapsed} {wide_msg:.dim}")
                     .expect("a fixed template");
-            let bar =
-                ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style);
+            let bar = BARS.add(ProgressBar::no_length().with_style(style));
             bar.set_prefix(title.to_string());
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
@@ -80,10 +83,15 @@ impl Progress {
         }
     }
 
-    /// Prints something that stays, above the bar.
+    /// Returns the name of the job.
+    pub(crate) fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Prints something that stays, above all bars.
     pub(crate) fn interrupt(&self, print: impl FnOnce()) {
         match &self.bar {
-            Some(bar) => bar.suspend(print),
+            Some(_) => BARS.suspend(print),
             None => print(),
         }
     }

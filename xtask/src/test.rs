@@ -84,20 +84,22 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mut total = Outcome::default();
     let mut rows = Vec::new();
     let mut left_out = Vec::new();
-    for stage in stages {
-        if options.quick && start.elapsed() + times.of_quick(stage.name) > BUDGET {
-            left_out.push(stage.name);
-            continue;
+    for group in stages.chunk_by(|one, next| one.beside_others && next.beside_others) {
+        let results = side_by_side(group, |stage| {
+            let too_long = options.quick && start.elapsed() + times.of_quick(stage.name) > BUDGET;
+            (!too_long).then(|| run_stage(stage, change.as_ref()))
+        });
+        for (stage, result) in group.iter().zip(results) {
+            let Some((outcome, took)) = result else {
+                left_out.push(stage.name);
+                continue;
+            };
+            times.record(stage.name, options.quick, took);
+            rows.push((took, stage.name, outcome.counts()));
+            total.add(outcome);
         }
-        let start = Instant::now();
-        let outcome = run_stage(stage, change.as_ref());
-        let took = start.elapsed();
-        println!("   {} in {:.1} s", outcome.counts(), took.as_secs_f64());
-        times.record(stage.name, options.quick, took);
-        rows.push((took, stage.name, outcome.counts()));
-        total.add(outcome);
     }
-    show_times(rows);
+    show_times(start.elapsed(), rows);
     for reason in &total.skipped {
         println!("skipped: {reason}");
     }
@@ -115,10 +117,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 }
 
 /// Prints how long each stage took, the slowest first.
-fn show_times(mut rows: Vec<(Duration, &str, String)>) {
+///
+/// Stages that ran beside each other take longer together than `all`.
+fn show_times(all: Duration, mut rows: Vec<(Duration, &str, String)>) {
     rows.sort_by_key(|row| Reverse(row.0));
-    let sum: Duration = rows.iter().map(|row| row.0).sum();
-    println!("\n== seconds by stage, {:.1} in all", sum.as_secs_f64());
+    println!("\n== seconds by stage, {:.1} in all", all.as_secs_f64());
     for (took, name, counts) in rows {
         println!("{name:<12} {:>7.1}   {counts}", took.as_secs_f64());
     }
@@ -149,8 +152,11 @@ fn chosen(only: &[String]) -> Result<Vec<&'static Stage>> {
         .collect())
 }
 
-/// Runs one stage. One that cannot be run counts as a failed test.
-fn run_stage(stage: &Stage, change: Option<&Change>) -> Outcome {
+/// Runs one stage, and returns how long it took.
+///
+/// One that cannot be run counts as a failed test.
+fn run_stage(stage: &Stage, change: Option<&Change>) -> (Outcome, Duration) {
+    let start = Instant::now();
     println!("\n== {}: {}", stage.name, stage.about);
     let mut context = Context {
         limit: stage.limit,
@@ -158,11 +164,44 @@ fn run_stage(stage: &Stage, change: Option<&Change>) -> Outcome {
         progress: Progress::spinner(stage.name),
     };
     let outcome = (stage.run)(&mut context);
-    context.progress.finish();
-    outcome.unwrap_or_else(|error| {
-        println!("   {error:#}");
+    let outcome = outcome.unwrap_or_else(|error| {
+        context.show(&format!("{error:#}"));
         Outcome::failed()
-    })
+    });
+    let took = start.elapsed();
+    context.show(&format!(
+        "{} in {:.1} s",
+        outcome.counts(),
+        took.as_secs_f64()
+    ));
+    context.progress.finish();
+    (outcome, took)
+}
+
+/// Does `work` for each of `items`, as many at a time as the machine has processors.
+///
+/// Returns the results in the order of the items. Items are begun in order, each when one before it
+/// has ended.
+fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(BTreeMap::new());
+    let worker = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(at) else { return };
+            let result = work(item);
+            let mut results = results.lock().expect("no thread panics with it");
+            results.insert(at, result);
+        }
+    };
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        for _ in 0..processors.min(items.len()) {
+            scope.spawn(worker);
+        }
+    });
+    let results = results.into_inner().expect("no thread panicked");
+    results.into_values().collect()
 }
 
 /// The context of a stage. A clone shows its progress in the same place.
@@ -202,10 +241,7 @@ impl Context {
         Ok(Outcome::of_command(&self.command(&disk.fsck())?))
     }
 
-    /// Does `work` for each of `items`, as many at a time as the machine has processors, and adds
-    /// up the outcomes.
-    ///
-    /// Items are begun in order, each when one before it has ended.
+    /// Does `work` for each of `items`, as [`side_by_side`] does, and adds up the outcomes.
     ///
     /// # Errors
     /// The first error in the order of the items. The others are done nevertheless.
@@ -214,39 +250,16 @@ impl Context {
         items: &[T],
         work: impl Fn(&T, &mut Context) -> Result<Outcome> + Sync,
     ) -> Result<Outcome> {
-        let next = AtomicUsize::new(0);
-        let results = Mutex::new(BTreeMap::new());
-        let worker = || {
-            let mut context = self.clone();
-            loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                let Some(item) = items.get(at) else { return };
-                let result = work(item, &mut context);
-                results
-                    .lock()
-                    .expect("no thread panics with it")
-                    .insert(at, result);
-            }
-        };
-        let processors = thread::available_parallelism().map_or(1, NonZero::get);
-        thread::scope(|scope| {
-            for _ in 0..processors.min(items.len()) {
-                scope.spawn(worker);
-            }
-        });
         let mut outcome = Outcome::default();
-        for result in results
-            .into_inner()
-            .expect("no thread panicked")
-            .into_values()
-        {
+        for result in side_by_side(items, |item| work(item, &mut self.clone())) {
             outcome.add(result?);
         }
         Ok(outcome)
     }
 
-    /// Prints a message that stays.
+    /// Prints a message that stays, behind the stage's name.
     fn show(&self, message: &str) {
+        let message = format!("{}: {message}", self.progress.title());
         let lines: String = message.lines().map(|line| format!("   {line}\n")).collect();
         // In one piece, because other threads may print, too.
         self.progress.interrupt(|| print!("{lines}"));

@@ -26,6 +26,11 @@ pub(super) struct Stage {
     reads: &'static [&'static str],
     /// The time limit of each of its commands.
     pub(super) limit: Duration,
+    /// Whether it may run while its neighbours do.
+    ///
+    /// It computes all the time, on one processor for the most part, and no limit of its tests is
+    /// near.
+    pub(super) beside_others: bool,
     pub(super) run: fn(&mut Context) -> Result<Outcome>,
 }
 
@@ -83,6 +88,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path("Cargo.toml"),
         reads: EVERYTHING,
         limit: minutes(2),
+        beside_others: false,
         run: format::check,
     },
     Stage {
@@ -91,6 +97,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path("xtask/layers.txt"),
         reads: EVERYTHING,
         limit: minutes(1),
+        beside_others: false,
         run: layers::check,
     },
     Stage {
@@ -99,6 +106,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path(language::TERMS),
         reads: EVERYTHING,
         limit: minutes(1),
+        beside_others: false,
         run: language::check,
     },
     Stage {
@@ -107,6 +115,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path("README.md"),
         reads: EVERYTHING,
         limit: minutes(1),
+        beside_others: false,
         run: references::check,
     },
     Stage {
@@ -115,6 +124,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path("Cargo.toml"),
         reads: HOST,
         limit: minutes(10),
+        beside_others: false,
         run: lint,
     },
     Stage {
@@ -123,6 +133,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path("Cargo.toml"),
         reads: HOST,
         limit: minutes(15),
+        beside_others: false,
         run: host,
     },
     Stage {
@@ -131,6 +142,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path("core/tests"),
         reads: CORE,
         limit: minutes(10),
+        beside_others: false,
         run: features,
     },
     Stage {
@@ -139,15 +151,17 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path("Cargo.toml"),
         reads: HOST,
         limit: minutes(10),
+        beside_others: false,
         run: docs,
     },
     Stage {
-        name: "publish",
-        about: "the published crates as a registry gets them, built with the oldest compiler that they promise",
-        sources: Sources::Path("core/README.md"),
-        reads: &["Cargo.", "core/", "linux/"],
-        limit: minutes(10),
-        run: publish::check,
+        name: "image",
+        about: "the shared scheduler's image: conformance in the kernel, other images, other versions",
+        sources: Sources::Path("os/vdso"),
+        reads: SYSTEM,
+        limit: minutes(5),
+        beside_others: true,
+        run: image::tests,
     },
     Stage {
         name: "loom",
@@ -155,7 +169,44 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Search(|| !loom_tests().is_empty()),
         reads: &["core/", "linux/", "os/account/", "os/abi/"],
         limit: minutes(15),
+        beside_others: true,
         run: loom,
+    },
+    Stage {
+        name: "sanitizer",
+        about: "the core's tests under AddressSanitizer, those of several threads under ThreadSanitizer",
+        sources: Sources::Path("core/tests"),
+        reads: CORE,
+        limit: minutes(15),
+        beside_others: true,
+        run: sanitizer,
+    },
+    Stage {
+        name: "os-lint",
+        about: "clippy on the operating system, and its documentation",
+        sources: Sources::Path("os/kernel"),
+        reads: SYSTEM,
+        limit: minutes(10),
+        beside_others: true,
+        run: os_lint,
+    },
+    Stage {
+        name: "miri",
+        about: "the core's tests of hostile callers and of memory under Miri: both aliasing models, 64 bits and 32 big-endian",
+        sources: Sources::Path("core/tests"),
+        reads: CORE,
+        limit: minutes(15),
+        beside_others: true,
+        run: miri::check,
+    },
+    Stage {
+        name: "publish",
+        about: "the published crates as a registry gets them, built with the oldest compiler that they promise",
+        sources: Sources::Path("core/README.md"),
+        reads: &["Cargo.", "core/", "linux/"],
+        limit: minutes(10),
+        beside_others: true,
+        run: publish::check,
     },
     Stage {
         name: "domain",
@@ -163,6 +214,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path("linux/domain"),
         reads: &["core/src/", "linux/"],
         limit: minutes(5),
+        beside_others: false,
         run: privileged,
     },
     Stage {
@@ -171,23 +223,8 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Search(model::exist),
         reads: &["core/tests/", "spec/promela/"],
         limit: minutes(5),
+        beside_others: false,
         run: model::check,
-    },
-    Stage {
-        name: "sanitizer",
-        about: "the core's tests under AddressSanitizer, those of several threads under ThreadSanitizer",
-        sources: Sources::Path("core/tests"),
-        reads: CORE,
-        limit: minutes(15),
-        run: sanitizer,
-    },
-    Stage {
-        name: "miri",
-        about: "the core's tests of hostile callers and of memory under Miri: both aliasing models, 64 bits and 32 big-endian",
-        sources: Sources::Path("core/tests"),
-        reads: CORE,
-        limit: minutes(15),
-        run: miri::check,
     },
     Stage {
         name: "cortex-m4",
@@ -195,6 +232,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path("core/mcu/src/bin/tests.rs"),
         reads: CORE,
         limit: minutes(5),
+        beside_others: false,
         run: machine::cortex_m4,
     },
     Stage {
@@ -203,6 +241,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path("cpp/tests/unit"),
         reads: CPP,
         limit: minutes(3),
+        beside_others: false,
         run: cpp::host,
     },
     Stage {
@@ -211,6 +250,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path(cpp::NEGATIVE),
         reads: CPP,
         limit: minutes(1),
+        beside_others: false,
         run: cpp::negative,
     },
     Stage {
@@ -219,6 +259,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path("cpp/tests/device"),
         reads: CPP,
         limit: minutes(2),
+        beside_others: false,
         run: cpp::device,
     },
     Stage {
@@ -227,6 +268,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path("cpp/edge/tests"),
         reads: EDGE,
         limit: minutes(2),
+        beside_others: false,
         run: edge::tests,
     },
     Stage {
@@ -235,6 +277,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path(gateway::FOLDER),
         reads: EDGE,
         limit: minutes(2),
+        beside_others: false,
         run: gateway::tests,
     },
     Stage {
@@ -243,6 +286,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path("cpp/tests/package"),
         reads: CPP,
         limit: minutes(2),
+        beside_others: false,
         run: cpp::package,
     },
     Stage {
@@ -251,15 +295,8 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path("docs/cpp-mcu-size.md"),
         reads: CPP,
         limit: minutes(3),
+        beside_others: false,
         run: cpp::figures,
-    },
-    Stage {
-        name: "os-lint",
-        about: "clippy on the operating system, and its documentation",
-        sources: Sources::Path("os/kernel"),
-        reads: SYSTEM,
-        limit: minutes(10),
-        run: os_lint,
     },
     Stage {
         name: "usertests",
@@ -267,15 +304,8 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path("os/apps/src/bin/usertests"),
         reads: SYSTEM,
         limit: minutes(4),
+        beside_others: false,
         run: machine::usertests,
-    },
-    Stage {
-        name: "image",
-        about: "the shared scheduler's image: conformance in the kernel, other images, other versions",
-        sources: Sources::Path("os/vdso"),
-        reads: SYSTEM,
-        limit: minutes(5),
-        run: image::tests,
     },
     Stage {
         name: "layout",
@@ -283,6 +313,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path(layout::SCRIPT),
         reads: SYSTEM,
         limit: minutes(5),
+        beside_others: false,
         run: layout::test,
     },
     Stage {
@@ -291,6 +322,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path(machine::PROGRAM_TESTS),
         reads: SYSTEM,
         limit: minutes(5),
+        beside_others: false,
         run: machine::programs,
     },
     Stage {
@@ -299,6 +331,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path("os/kernel"),
         reads: SYSTEM,
         limit: minutes(2),
+        beside_others: false,
         run: command::test,
     },
     Stage {
@@ -307,6 +340,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path("os/kernel/src/fs"),
         reads: SYSTEM,
         limit: minutes(3),
+        beside_others: false,
         run: storage::test,
     },
     Stage {
@@ -315,6 +349,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path("os/kernel/src/net"),
         reads: NETWORK,
         limit: minutes(3),
+        beside_others: false,
         run: net::test,
     },
     Stage {
@@ -323,6 +358,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path("os/apps/src/bin/http-server"),
         reads: NETWORK,
         limit: minutes(4),
+        beside_others: false,
         run: http::test,
     },
     Stage {
@@ -331,6 +367,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path(outside::SOURCE),
         reads: SYSTEM,
         limit: minutes(3),
+        beside_others: false,
         run: outside::test,
     },
     Stage {
@@ -339,6 +376,7 @@ pub(super) const STAGES: &[Stage] = &[
         sources: Sources::Path("os/apps/src/bin/attacker"),
         reads: SYSTEM,
         limit: minutes(5),
+        beside_others: false,
         run: attack::test,
     },
 ];
