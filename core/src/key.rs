@@ -44,7 +44,7 @@ use table::{KeyState, Table};
 /// interrupt wakes a coroutine through its [`Waker`](core::task::Waker) or
 /// [`Remote`](crate::Remote), and that coroutine signals.
 ///
-/// Cost of `wait` and `signal`: one look-up in a hash table, and a scan of the waiters for the same
+/// Cost of `wait` and `signal`: one lookup in a hash table, and a scan of the waiters for the same
 /// key. In slots, a scan of the slots instead.
 pub struct Keys<O: Ownership = Local> {
     owner: O,

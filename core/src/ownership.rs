@@ -60,7 +60,7 @@ pub(crate) mod turns {
         /// Runs `act` as the owner of a scheduler, which is shared as `SHARED` says.
         ///
         /// Wraps every operation that a caller asks for. An executor of one thread does not even
-        /// check who is the owner.
+        /// check what the owner is.
         fn own<R>(scheduler: &super::Scheduler, act: impl FnOnce() -> R) -> R;
 
         /// Runs `act` as one step.

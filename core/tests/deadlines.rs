@@ -56,20 +56,20 @@ fn each_level_has_its_earliest() {
 }
 
 #[test]
-fn a_look_says_what_is_due_and_what_comes_next() {
+fn a_check_says_what_is_due_and_what_comes_next() {
     let (executor, shown) = platform();
     let _sleepers =
         [(5, 80), (40, 10), (63, 50)].map(|(at, deadline)| sleeper(&executor, at, deadline));
-    let look = |now, passed_over: u64| {
+    let check = |now, passed_over: u64| {
         let Due { levels, next } = shown.check(now, Levels::from_bits(passed_over));
         (levels.bits(), next)
     };
-    assert_eq!(look(9, 0), (0, Some(10)));
-    assert_eq!(look(10, 0), (1 << 40, Some(50)));
-    assert_eq!(look(10, 1 << 40), (0, Some(50)));
-    assert_eq!(look(60, 1 << 40 | 1 << 63), (0, Some(80)));
-    assert_eq!(look(80, 0), (1 << 5 | 1 << 40 | 1 << 63, None));
-    assert_eq!(look(80, !0), (0, None));
+    assert_eq!(check(9, 0), (0, Some(10)));
+    assert_eq!(check(10, 0), (1 << 40, Some(50)));
+    assert_eq!(check(10, 1 << 40), (0, Some(50)));
+    assert_eq!(check(60, 1 << 40 | 1 << 63), (0, Some(80)));
+    assert_eq!(check(80, 0), (1 << 5 | 1 << 40 | 1 << 63, None));
+    assert_eq!(check(80, !0), (0, None));
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn other_timers_bring_no_sleeper_forward() {
         executor.run_until_idle();
         in_vain += u32::from(shown.bound(level(5)) != Some(100_000));
     }
-    assert!(in_vain < 70, "{in_vain} looks in vain");
+    assert!(in_vain < 70, "{in_vain} checks in vain");
 }
 
 #[derive(Clone, Debug)]

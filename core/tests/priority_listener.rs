@@ -230,7 +230,7 @@ fn another_one_waits() {
     assert_eq!(outside.listener().unwrap().level(), level(20));
     sleeper.reprioritize(level(4));
     poller.reprioritize(level(3));
-    assert_eq!(told(), [4], "the level of who waits, not of who polls");
+    assert_eq!(told(), [4], "the level of the waiter, not of the poller");
     executor.within(|| outside.listener().unwrap().wake());
     assert_eq!(executor.run_until_idle(), 1);
     assert!(sleeper.has_exited());

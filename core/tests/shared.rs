@@ -190,8 +190,8 @@ fn a_cancel_while_it_runs_elsewhere_waits_for_the_poll() {
 /// For others the coroutine runs until that is done.
 #[test]
 fn a_cancelled_future_is_dropped_by_its_canceller() {
-    struct Looks(&'static SharedExecutor, Rc<Cell<Option<CoroutineId>>>);
-    impl Drop for Looks {
+    struct Inspector(&'static SharedExecutor, Rc<Cell<Option<CoroutineId>>>);
+    impl Drop for Inspector {
         fn drop(&mut self) {
             let id = self.1.get().unwrap();
             assert_eq!(self.0.state(id), Some(State::Running));
@@ -201,8 +201,8 @@ fn a_cancelled_future_is_dropped_by_its_canceller() {
     }
     let executor = eternal();
     let id = Rc::new(Cell::new(None));
-    let looks = Looks(executor, id.clone());
-    let (handle, _) = spawn_around(executor, 3, move |_| drop(looks));
+    let inspector = Inspector(executor, id.clone());
+    let (handle, _) = spawn_around(executor, 3, move |_| drop(inspector));
     let (_other, polls) = spawn_around(executor, 9, |_| {});
     id.set(Some(handle.id()));
     assert!(executor.cancel(handle.id()));
@@ -260,7 +260,7 @@ fn an_idle_worker_is_called_once() {
 ///
 /// It passes the call on when it finds more than it takes.
 #[test]
-fn a_worker_that_takes_in_calls_when_it_has_looked() {
+fn a_worker_that_suppresses_wakes_until_it_has_checked() {
     let executor = eternal();
     let calls = Arc::new(Calls::default());
     let (first, second) = (worker(executor), executor.worker(calls.clone().into()));
@@ -312,7 +312,7 @@ fn short_polls_call_when_work_is_left_over_twice() {
     };
     assert_eq!(calls_before(1), [0], "it took all that there was");
     assert_eq!(calls_before(2), [0, 0], "it is on its way to the other");
-    assert_eq!(calls_before(4), [0, 1, 0, 0], "once, until that one looks");
+    assert_eq!(calls_before(4), [0, 1, 0, 0], "once, until that one checks");
     assert_eq!(calls_before(2), [0, 0], "it begins anew");
 }
 
@@ -363,7 +363,11 @@ fn a_remote_where_its_executor_runs_acts_at_once() {
     };
     all_idle();
     assert!(remote.wake());
-    assert_eq!(calls.take(), 1, "from outside: who sleeps is called");
+    assert_eq!(
+        calls.take(),
+        1,
+        "from outside: the one that sleeps is called"
+    );
     all_idle();
     first.within(|| {
         assert!(remote.reprioritize(level(8)) && remote.wake());
@@ -556,7 +560,7 @@ fn the_least_urgent_worker_is_interrupted() {
             drop(spawn_around(last, 39, |_| {}));
             assert_eq!(asked(), [0, 1, 0], "40 is less urgent than 20");
             drop(spawn_around(last, 10, |_| {}));
-            assert_eq!(asked(), [1, 0, 0], "the next: it has not looked yet");
+            assert_eq!(asked(), [1, 0, 0], "the next: it has not checked yet");
         }));
         assert_eq!(third.step(), Step::Ran);
     }));
@@ -570,8 +574,8 @@ fn the_least_urgent_worker_is_interrupted() {
 /// While it drops a cancelled future, others see the rest.
 #[test]
 fn the_rest_of_the_inbox_does_not_wait() {
-    struct Looks(&'static SharedExecutor, Rc<Cell<bool>>);
-    impl Drop for Looks {
+    struct Inspector(&'static SharedExecutor, Rc<Cell<bool>>);
+    impl Drop for Inspector {
         fn drop(&mut self) {
             assert_eq!(worker(self.0).step(), Step::Ran);
             self.1.set(true);
@@ -580,8 +584,8 @@ fn the_rest_of_the_inbox_does_not_wait() {
     let executor = eternal();
     let (looked, (woken, polls)) = (Rc::default(), spawn_around(executor, 9, |_| {}));
     assert_eq!(worker(executor).step(), Step::Ran);
-    let looks = Looks(executor, Rc::clone(&looked));
-    let (cancelled, _) = spawn_around(executor, 3, move |_| drop(looks));
+    let inspector = Inspector(executor, Rc::clone(&looked));
+    let (cancelled, _) = spawn_around(executor, 3, move |_| drop(inspector));
     assert!(cancelled.remote().cancel() && woken.remote().wake());
     assert_eq!(worker(executor).step(), Step::Idle);
     assert!(looked.get());

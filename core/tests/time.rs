@@ -193,7 +193,7 @@ fn clock() -> u64 {
 }
 
 #[test]
-fn a_clock_is_looked_at_when_idle() {
+fn a_clock_is_read_when_idle() {
     let (executor, log) = (executor_with(Config::new().clock(clock)), Log::default());
     drop(sleeper(&executor, 5, 100, "a", &log));
     let theirs = log.clone();
@@ -207,7 +207,7 @@ fn a_clock_is_looked_at_when_idle() {
 }
 
 #[test]
-fn a_clock_is_looked_at_while_others_are_busy_and_only_for_timers() {
+fn a_clock_is_read_while_others_are_busy_and_only_for_timers() {
     let executor = executor_with(Config::new().clock(clock));
     let done = Rc::new(Cell::new(false));
     let busy = |done: &Rc<Cell<bool>>| {
@@ -255,7 +255,7 @@ fn a_clock_is_looked_at_while_others_are_busy_and_only_for_timers() {
 }
 
 #[test]
-fn a_single_step_looks_at_the_clock() {
+fn a_single_step_reads_the_clock() {
     let (executor, log) = (executor_with(Config::new().clock(clock)), Log::default());
     drop(sleeper(&executor, 5, 100, "a", &log));
     assert_eq!(executor.step(), Step::Ran);

@@ -127,7 +127,7 @@ impl Layer for Polling {
 /// Returns nanoseconds for each byte, with `at_once` pairs in use at a time.
 fn measure(layer: &mut dyn Layer, far: &[UnixStream], near: &[UnixStream], at_once: usize) -> u64 {
     let mut next = 0;
-    let mut look = |least: usize| {
+    let mut take = |least: usize| {
         let mut count = 0;
         while count < least {
             layer.check(near, &mut |number| {
@@ -142,7 +142,7 @@ fn measure(layer: &mut dyn Layer, far: &[UnixStream], near: &[UnixStream], at_on
             (&far[next]).write_all(&[1]).expect("room");
             next = (next + 1) % PAIRS;
         }
-        look(at_once);
+        take(at_once);
     }
     (start.elapsed().as_nanos() / (BYTES / at_once * at_once) as u128) as u64
 }

@@ -5,7 +5,7 @@
  * pan: -a -f -m100000
  * pan: -noclaim -m100000
  * broken: -DNO_LOOK
- * broken: -DLOOK_FIRST
+ * broken: -DCHECK_FIRST
  * broken: -DRAISE_TWO_STEPS
  * broken: -DUNMASK_BLINDLY
  * broken: -DRETURN_BLINDLY
@@ -15,7 +15,7 @@
  * broken: -DEXIT_OPEN
  * broken: -DDROP_WHEN_FULL
  * broken: -DFORGET_KEPT
- * broken: -DLOOK_AT_RING_ONLY
+ * broken: -DCHECK_RING_ONLY
  *
  * One thread, whose executor takes in what has arrived, waits in the kernel, or runs a coroutine that computes for ever; a kernel
  * coroutine that completes calls; another thread that wakes a coroutine. The thread's instructions are the steps of `Thread`; an
@@ -140,7 +140,7 @@ inline take_in(who) {
 }
 
 /* Whether the thread sees that something has arrived. */
-#if defined(LOOK_AT_RING_ONLY) || defined(FORGET_KEPT)
+#if defined(CHECK_RING_ONLY) || defined(FORGET_KEPT)
 #define SEES (ring != 0 || inbox != 0)
 #else
 #define SEES (ring != 0 || kept != 0 || inbox != 0)
@@ -150,7 +150,7 @@ inline take_in(who) {
 inline open_when_quiet(who) {
     do
     :: take_in(who);
-#ifdef LOOK_FIRST
+#ifdef CHECK_FIRST
         if
         :: atomic { AT(who) && !SEES } -> atomic { AT(who) -> flag_open = true; at_work = false } break
         :: atomic { AT(who) && SEES }

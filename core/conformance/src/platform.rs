@@ -195,7 +195,7 @@ impl Inner {
         Reply::Done
     }
 
-    fn look(&self, question: Question) -> Option<Answer> {
+    fn observe(&self, question: Question) -> Option<Answer> {
         let executor = self.executor();
         Some(match question {
             Question::State(id) => {
@@ -239,7 +239,7 @@ async fn body(platform: Rc<Inner>) {
     loop {
         let script = platform.script();
         match script.next() {
-            Action::Ask(question) => script.answer(platform.look(question)),
+            Action::Ask(question) => script.answer(platform.observe(question)),
             Action::Do(op) if op.ends_poll() => {
                 script.reply(Reply::Done);
                 match op {
@@ -392,8 +392,8 @@ impl Platform for CorePlatform {
         }
     }
 
-    fn look(&mut self, question: Question) -> Option<Answer> {
-        self.inner.look(question)
+    fn observe(&mut self, question: Question) -> Option<Answer> {
+        self.inner.observe(question)
     }
 }
 

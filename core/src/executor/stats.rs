@@ -12,14 +12,14 @@ impl Executor {
     ///
     /// `None` if the identifier is stale.
     pub fn stats(&self, id: CoroutineId) -> Option<Stats> {
-        self.scheduler().on(id, |block| block.tally.stats.get())
+        self.scheduler().on(id, |block| block.stats.counts.get())
     }
 
     /// Returns the statistics of all coroutines at a level.
     ///
     /// A poll and the wait before it count for the level at which the poll began.
     pub fn level_stats(&self, priority: Priority) -> Stats {
-        self.scheduler().notes.levels().at(priority).get()
+        self.scheduler().recorder.levels().at(priority).get()
     }
 }
 
@@ -29,11 +29,11 @@ impl SharedExecutor {
     ///
     /// A poll counts when it has ended.
     pub fn stats(&self, id: CoroutineId) -> Option<Stats> {
-        self.own(|scheduler| scheduler.on(id, |block| block.tally.stats.get()))
+        self.own(|scheduler| scheduler.on(id, |block| block.stats.counts.get()))
     }
 
     /// Returns the statistics of all coroutines at a level; see [`Executor::level_stats`].
     pub fn level_stats(&self, priority: Priority) -> Stats {
-        self.own(|scheduler| scheduler.notes.levels().at(priority).get())
+        self.own(|scheduler| scheduler.recorder.levels().at(priority).get())
     }
 }

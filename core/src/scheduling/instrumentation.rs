@@ -2,6 +2,6 @@
 
 #[cfg(feature = "hooks")]
 pub(crate) mod hooks;
-pub(crate) mod notes;
+pub(crate) mod recorder;
 #[cfg(feature = "stats")]
 pub(crate) mod stats;

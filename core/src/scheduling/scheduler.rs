@@ -35,7 +35,7 @@ use crate::priority::policy::Chooser;
 use crate::priority::published::Published;
 use crate::priority::{LEVELS, LevelCell, Levels};
 use crate::scheduling::config::Config;
-use crate::scheduling::instrumentation::notes::Notes;
+use crate::scheduling::instrumentation::recorder::Recorder;
 use crate::scheduling::table::block::NONE;
 use crate::scheduling::table::link::Link;
 use crate::scheduling::table::storage::{Directory, Storage};
@@ -106,9 +106,9 @@ pub(crate) struct Scheduler {
     pub(crate) timers: Timers,
     #[cfg_attr(
         not(any(feature = "stats", feature = "hooks")),
-        allow(dead_code, reason = "nothing is noted")
+        allow(dead_code, reason = "nothing is recorded")
     )]
-    pub(crate) notes: Notes,
+    pub(crate) recorder: Recorder,
     own_published: Published,
     /// The platform's [`Published`], or our own: set by [`place`](Self::place).
     published: Cell<*const Published>,
@@ -161,7 +161,7 @@ impl Scheduler {
             storage: UnsafeCell::new(storage),
             handles: Cell::new(0),
             timers: Timers::new(config.clock, Bounds::new(&config)),
-            notes: Notes::new(&config),
+            recorder: Recorder::new(&config),
             own_published: Published::new(),
             published: Cell::new(config.published.map_or(ptr::null(), ptr::from_ref)),
             notify: config.notify,

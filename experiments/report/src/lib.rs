@@ -3,8 +3,9 @@
 //! Nothing here measures anything. An experiment prints one line per run ([`row::Sample`]). The
 //! samples of one measured point become a [`row::Row`], and the rows of one run a
 //! [`document::Document`]. An [`experiment::Experiment`] says how it runs ([`schedule`]) and what
-//! is shown of its results: figures, tables, targets ([`verdict`]) and what the repository's pages say of them
-//! ([`passage`]). [`experiments`] lists them all, and [`page`] makes one HTML file of all results.
+//! is shown of its results: figures, tables, targets ([`verdict`]) and what the repository's pages
+//! say of them ([`passage`]). [`experiments`] lists them all, and [`page`] makes one HTML file of
+//! all results.
 //!
 //! `layers.txt` beside `Cargo.toml` says which module may import which.
 #![forbid(unsafe_code)]

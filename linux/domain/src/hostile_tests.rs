@@ -125,7 +125,7 @@ fn run(executor: &Executor, worker: &Worker, hostile: &Hostile, seed: u64, write
                 let (at, kind, value) =
                     (lots.next() as usize % WORDS, lots.next() % 4, lots.next());
                 let now = crate::clock::now();
-                // Half of it looks like claims and times.
+                // Half of it resembles claims and times.
                 let value = match kind {
                     0 => now,
                     1 => ((now / 1024) << 16) | value & 0x073f,

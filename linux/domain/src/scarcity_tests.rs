@@ -312,7 +312,7 @@ fn a_doorbell_rung_without_end_does_not_keep_a_worker_busy() {
     let stop = AtomicBool::new(false);
     let (began, before) = (
         Instant::now(),
-        bulk.shared.looks_aside.load(Ordering::Relaxed),
+        bulk.shared.checks_aside.load(Ordering::Relaxed),
     );
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -323,11 +323,11 @@ fn a_doorbell_rung_without_end_does_not_keep_a_worker_busy() {
         assert_eq!(worker.step_aside(SCAN / 2), Back::Elapsed);
         stop.store(true, Ordering::Relaxed);
     });
-    let looks = bulk.shared.looks_aside.load(Ordering::Relaxed) - before;
+    let checks = bulk.shared.checks_aside.load(Ordering::Relaxed) - before;
     let ticks = 1 + began.elapsed().div_duration_f64(SCAN) as u64;
     assert!(
-        looks <= ticks * (u64::from(RINGS) + 8),
-        "{looks} in {ticks}"
+        checks <= ticks * (u64::from(RINGS) + 8),
+        "{checks} in {ticks}"
     );
     drop(claims);
 }

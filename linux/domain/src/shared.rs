@@ -39,7 +39,7 @@ pub(crate) struct Shared {
     /// The number of times that workers that are aside have asked whether there is a processor for
     /// them.
     #[cfg(test)]
-    pub(crate) looks_aside: AtomicU64,
+    pub(crate) checks_aside: AtomicU64,
 }
 
 impl Shared {
@@ -67,7 +67,7 @@ impl Shared {
             #[cfg(test)]
             turns: AtomicU64::new(0),
             #[cfg(test)]
-            looks_aside: AtomicU64::new(0),
+            checks_aside: AtomicU64::new(0),
         })
     }
 

@@ -24,7 +24,7 @@ use std::time::Duration;
 /// ```no_run
 /// use corank_domain::Domain;
 ///
-/// for process in Domain::named("default").watch()?.look() {
+/// for process in Domain::named("default").watch()?.snapshot() {
 ///     println!("{} {}: {:?}", process.id, process.name, process.ready);
 /// }
 /// # Ok::<(), corank_domain::JoinError>(())
@@ -50,7 +50,7 @@ enum Stage {
 }
 
 /// The time within which a process must send its handshake, in each call of
-/// [`look`](Watcher::look).
+/// [`snapshot`](Watcher::snapshot).
 ///
 /// A process that is stopped may do so in a later call.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -76,7 +76,7 @@ impl Watcher {
     /// Returns what the participants show at this moment, by process.
     ///
     /// It takes up to 50 ms when there are new ones.
-    pub fn look(&mut self) -> Vec<Process> {
+    pub fn snapshot(&mut self) -> Vec<Process> {
         self.knock();
         let deadline = clock::now() + PATIENCE.as_nanos() as Nanoseconds;
         loop {
@@ -103,7 +103,7 @@ impl Watcher {
     }
 
     /// Returns the processes that take part in some way but were not understood in the last
-    /// [`look`](Self::look), each with the reason.
+    /// [`snapshot`](Self::snapshot), each with the reason.
     ///
     /// Most of the time the reason is another version of this crate.
     pub fn refused(&self) -> impl Iterator<Item = (u32, &str)> {

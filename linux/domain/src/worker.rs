@@ -163,7 +163,7 @@ impl Worker {
         let mut rings = Rings::default();
         loop {
             #[cfg(test)]
-            self.shared.looks_aside.fetch_add(1, Ordering::Relaxed);
+            self.shared.checks_aside.fetch_add(1, Ordering::Relaxed);
             let heard = self.doorbell.listen();
             if self.decide(now).is_none() {
                 self.resume(claim, now, heard);
@@ -228,12 +228,12 @@ impl Worker {
         if rung == self.heard.get() && claimed == Some(level) {
             return self.decision.get();
         }
-        self.look(level)
+        self.claim_and_decide(level)
     }
 
     /// Shows what is picked next, and decides whether to step aside.
     #[cold]
-    fn look(&self, level: Priority) -> Option<Priority> {
+    fn claim_and_decide(&self, level: Priority) -> Option<Priority> {
         let heard = self.doorbell.listen();
         let was_rung = heard != self.heard.replace(heard);
         let membership = self.shared.membership.load();

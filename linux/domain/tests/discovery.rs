@@ -286,7 +286,7 @@ fn a_caller_ends_the_sleep_and_is_not_lost() {
 }
 
 #[test]
-fn a_relaxed_worker_looks_at_its_tick() {
+fn a_relaxed_worker_checks_at_its_tick() {
     let root = private_folder();
     let one = join_relaxed(root.path(), Duration::from_millis(4));
     let two = join(root.path());
@@ -371,7 +371,7 @@ fn inversions_are_counted_and_timed() {
     let mut inversions = || {
         let mut seen = Vec::new();
         until_some("both are seen", || {
-            seen = watcher.look();
+            seen = watcher.snapshot();
             seen.len() == 2
         });
         let inversions = seen.iter().map(|process| process.inversions).sum::<u64>();
@@ -410,15 +410,18 @@ fn a_watcher_sees_all_and_is_seen_by_none() {
     let mut watcher = named.watch().unwrap();
     let mut seen = Vec::new();
     until_some("both are seen", || {
-        seen = watcher.look();
+        seen = watcher.snapshot();
         seen.len() == 2
     });
     assert_eq!((one.others(), two.others()), (1, 1));
     let side = Side::new(&one);
     side.work(level(7));
     assert_eq!(side.elsewhere(), None);
-    let look = watcher.look();
-    let first = look.iter().find(|process| process.name == "first").unwrap();
+    let snapshot = watcher.snapshot();
+    let first = snapshot
+        .iter()
+        .find(|process| process.name == "first")
+        .unwrap();
     assert_eq!(first.id, std::process::id());
     assert_eq!(first.mode, Mode::Strict);
     assert!(first.ready.contains(level(7)));
@@ -429,7 +432,7 @@ fn a_watcher_sees_all_and_is_seen_by_none() {
     side.worker.idle();
     drop(two);
     until_some("one has gone", || {
-        seen = watcher.look();
+        seen = watcher.snapshot();
         seen.len() == 1
     });
     assert_eq!(seen[0].workers[0].activity, Activity::Idle);

@@ -36,7 +36,7 @@ struct State<J> {
     /// The number of threads that check for a job before they do anything else.
     ///
     /// They begin, have finished a job, or wait.
-    looking: usize,
+    searching: usize,
     limit: NonZeroUsize,
 }
 
@@ -48,7 +48,7 @@ impl<J: Send + 'static> Pool<J> {
                 waiting: BTreeMap::new(),
                 arrivals: 0,
                 threads: 0,
-                looking: 0,
+                searching: 0,
                 limit: THREADS,
             }),
             arrival: Condvar::new(),
@@ -76,7 +76,7 @@ impl<J: Send + 'static> Pool<J> {
         let key = (priority, number);
         state.arrivals += 1;
         state.waiting.insert(key, job);
-        if state.looking > 0 {
+        if state.searching > 0 {
             self.arrival.notify_one();
             return Ok(number);
         }
@@ -115,7 +115,7 @@ impl<J: Send + 'static> Pool<J> {
             .name(name)
             .spawn(move || pool.serve())?;
         state.threads += 1;
-        state.looking += 1;
+        state.searching += 1;
         Ok(())
     }
 
@@ -128,8 +128,8 @@ impl<J: Send + 'static> Pool<J> {
                 break;
             }
             if let Some((_, job)) = state.waiting.pop_first() {
-                state.looking -= 1;
-                if !state.waiting.is_empty() && state.looking == 0 {
+                state.searching -= 1;
+                if !state.waiting.is_empty() && state.searching == 0 {
                     // On an error the job waits for the existing threads.
                     let _ = self.start_thread(&mut state);
                 }
@@ -137,7 +137,7 @@ impl<J: Send + 'static> Pool<J> {
                 // The job catches its own panic; a panic of its destructor ends here.
                 let _ = catch_unwind(AssertUnwindSafe(|| (self.run)(job)));
                 state = self.state();
-                state.looking += 1;
+                state.searching += 1;
                 continue;
             }
             let waited = self.arrival.wait_timeout(state, PATIENCE);
@@ -149,7 +149,7 @@ impl<J: Send + 'static> Pool<J> {
             }
         }
         state.threads -= 1;
-        state.looking -= 1;
+        state.searching -= 1;
     }
 }
 
@@ -211,7 +211,7 @@ mod tests {
         drop(ends);
         for _ in 0..100 {
             let began = std::time::Instant::now();
-            while pool.state().looking < 20 {
+            while pool.state().searching < 20 {
                 assert!(began.elapsed() < LONG, "a job does not end");
                 thread::yield_now();
             }

@@ -15,11 +15,11 @@ pub(crate) fn print(
     count: u64,
 ) -> Result<()> {
     let mut output = std::io::stdout().lock();
-    for look in 0..count {
-        if look > 0 {
+    for snapshot in 0..count {
+        if snapshot > 0 {
             thread::sleep(interval);
         }
-        let processes = watcher.look();
+        let processes = watcher.snapshot();
         let line = document(domain, watcher, &processes);
         match writeln!(output, "{line}").and_then(|()| output.flush()) {
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => break,

@@ -1,6 +1,6 @@
 //! The screen: two tables, until `q` is pressed.
 
-use crate::view::{LEVEL_HEADER, Line, Looks, PROCESS_HEADER};
+use crate::view::{LEVEL_HEADER, Line, PROCESS_HEADER, Snapshots};
 use anyhow::Result;
 use corank_domain::Watcher;
 use ratatui::Frame;
@@ -17,18 +17,18 @@ pub(crate) fn run(
     interval: Duration,
     count: Option<u64>,
 ) -> Result<()> {
-    let mut looks = Looks::new();
+    let mut snapshots = Snapshots::new();
     let mut last = Instant::now();
     let mut shown = 0;
     ratatui::run(|terminal| -> Result<()> {
         while count.is_none_or(|count| shown < count) {
             let now = Instant::now();
-            looks.add(watcher.look(), now - last);
+            snapshots.add(watcher.snapshot(), now - last);
             last = now;
             let refused: Vec<String> = (watcher.refused())
                 .map(|(process, why)| format!(" process {process} is not shown: {why} "))
                 .collect();
-            terminal.draw(|frame| draw(frame, domain, &looks, &refused))?;
+            terminal.draw(|frame| draw(frame, domain, &snapshots, &refused))?;
             shown += 1;
             if ends_within(interval)? {
                 break;
@@ -56,8 +56,8 @@ fn ends_within(interval: Duration) -> Result<bool> {
     Ok(false)
 }
 
-fn draw(frame: &mut Frame<'_>, domain: &str, looks: &Looks, refused: &[String]) {
-    let processes = looks.processes();
+fn draw(frame: &mut Frame<'_>, domain: &str, snapshots: &Snapshots, refused: &[String]) {
+    let processes = snapshots.processes();
     let rows = u16::try_from(processes.len()).unwrap_or(u16::MAX);
     let [upper, lower] = Layout::vertical([
         Constraint::Max(rows.saturating_add(3).max(5)),
@@ -72,7 +72,7 @@ fn draw(frame: &mut Frame<'_>, domain: &str, looks: &Looks, refused: &[String]) 
     }
     frame.render_widget(table_of_processes, upper);
     let title = " levels of the processes that count their coroutines ".to_string();
-    frame.render_widget(table(title, &LEVEL_HEADER, &looks.levels()), lower);
+    frame.render_widget(table(title, &LEVEL_HEADER, &snapshots.levels()), lower);
 }
 
 fn table<'a>(title: String, header: &[&'a str], lines: &[Line]) -> Table<'a> {
@@ -101,7 +101,7 @@ mod tests {
         for (width, height) in [(100, 20), (3, 1), (1, 1)] {
             let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
             terminal
-                .draw(|frame| draw(frame, "test", &Looks::new(), &["why".into()]))
+                .draw(|frame| draw(frame, "test", &Snapshots::new(), &["why".into()]))
                 .unwrap();
         }
     }

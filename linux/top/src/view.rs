@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A sample and the one before, for what happened in between.
-pub(crate) struct Looks {
+pub(crate) struct Snapshots {
     now: Vec<Process>,
     before: Vec<Process>,
     between: Duration,
@@ -37,7 +37,7 @@ pub(crate) const LEVEL_HEADER: [&str; 7] = [
     "LONGEST WAIT",
 ];
 
-impl Looks {
+impl Snapshots {
     pub(crate) fn new() -> Self {
         Self {
             now: Vec::new(),

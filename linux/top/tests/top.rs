@@ -44,9 +44,9 @@ fn json_tells_what_a_process_does() {
     executor.spawn(Priority::LEAST_URGENT, yield_now()).unwrap();
     let output = corank(root.path(), &["--json"]);
     assert!(output.status.success(), "{output:?}");
-    let look: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(look["domain"], "test");
-    let process = &look["processes"][0];
+    let snapshot: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(snapshot["domain"], "test");
+    let process = &snapshot["processes"][0];
     assert_eq!(process["pid"], std::process::id());
     assert_eq!(process["name"], "counted");
     assert_eq!(process["ready_levels"], json!([63]));
@@ -138,8 +138,8 @@ fn an_empty_domain_has_no_processes() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text.lines().count(), 2);
     for line in text.lines() {
-        let look: Value = serde_json::from_str(line).unwrap();
-        assert_eq!(look["processes"], json!([]));
+        let snapshot: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(snapshot["processes"], json!([]));
     }
 }
 

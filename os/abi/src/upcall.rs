@@ -7,11 +7,11 @@
 //! ```text
 //!  a producer                                         the thread
 //!  (kernel, other thread)                             ──────────
-//!  ────────────────────────                           Flag closed: its executor is at work, and looks at rings and inbox before
+//!  ────────────────────────                           Flag closed: its executor is at work, and checks rings and inbox before
 //!  puts it into ring or inbox                         each poll. Nothing disturbs it.
 //!  Flag::raise                                        Before it computes for long, or waits in the kernel:
-//!    closed: it looks anyway, done                      open the Flag
-//!    open: it is closed from here on,                   look once more; anything there: close, take it, from the beginning
+//!    closed: it checks anyway, done                      open the Flag
+//!    open: it is closed from here on,                   check once more; anything there: close, take it, from the beginning
 //!    and the thread is interrupted ────────┐            compute, or wait
 //!                                          ▼          Afterwards: close the Flag.
 //!                    the kernel, on the way to user mode:
@@ -40,11 +40,11 @@ const OPEN: u32 = 0;
 const CLOSED: u32 = 1;
 
 impl Flag {
-    /// Closes the flag, after something was put where the process looks for it.
+    /// Closes the flag, after something was put where the process checks for it.
     ///
     /// Returns true if the process has to be interrupted, which the caller sees to. At most one
     /// call between two openings returns true.
-    #[must_use = "who is told to interrupt has to"]
+    #[must_use = "a caller that is told to interrupt has to"]
     pub fn raise(&self) -> bool {
         self.0.swap(CLOSED, Ordering::AcqRel) == OPEN
     }
@@ -64,12 +64,12 @@ impl Flag {
         self.0.swap(CLOSED, Ordering::AcqRel);
     }
 
-    /// Opens the flag when nothing is left to take: calls `take_in` until, with the flag open,
+    /// Opens the flag when nothing is left to take: calls `take` until, with the flag open,
     /// `arrived` says that there is nothing more.
     #[inline]
-    pub fn open_when_quiet(&self, mut take_in: impl FnMut(), arrived: impl Fn() -> bool) {
+    pub fn open_when_quiet(&self, mut take: impl FnMut(), arrived: impl Fn() -> bool) {
         loop {
-            take_in();
+            take();
             self.open();
             if !arrived() {
                 return;
@@ -95,7 +95,7 @@ pub struct Block {
     /// [`UPCALL_RETURN`](crate::call::UPCALL_RETURN).
     pub masked: AtomicUsize,
     /// Not 0: an interrupt was due and could not be delivered when the thread was at this
-    /// instruction. The kernel sets it, the thread clears it before it looks for what has arrived;
+    /// instruction. The kernel sets it, the thread clears it before it checks for what has arrived;
     /// until then each [`UPCALL_RETURN`](crate::call::UPCALL_RETURN) enters the handler again.
     pub deferred: AtomicUsize,
     /// The upper end of the stack for the next interrupt, a multiple of 16; 0: there is none, and

@@ -15,7 +15,7 @@ pub const BODY_LIMIT: u64 = 64 << 10;
 /// The most fields of a head.
 const FIELDS: usize = 64;
 
-/// Finds the end of a head in bytes that come piece by piece, and looks at each byte once.
+/// Finds the end of a head in bytes that come piece by piece, and reads each byte once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scanner {
     looked_at: usize,
@@ -49,7 +49,7 @@ impl Scanner {
         self.begun
     }
 
-    /// Looks at what has come of the request by now: what it was given before, and more behind it.
+    /// Inspects what has come of the request by now: what it was given before, and more behind it.
     pub fn scan(&mut self, bytes: &[u8]) -> Scanned {
         for (place, byte) in bytes.iter().enumerate().skip(self.looked_at) {
             if place >= HEAD_LIMIT {

@@ -8,7 +8,7 @@ use crate::failure::{NOT_ALLOWED, Transferred};
 use crate::fs::DiskFile;
 use crate::memory::user::{UserBuffer, UserMemory};
 use crate::net::Socket;
-use crate::parked::Unparked;
+use crate::pending_read::EndedRead;
 use crate::wait::WaitMode;
 use alloc::sync::Arc;
 use pipe::{ReadEnd, WriteEnd, Writer};
@@ -114,9 +114,9 @@ impl File {
     ) -> Option<Transferred> {
         match self {
             File::PipeWrite(end) => {
-                let mut unparked = None;
-                let written = end.write_at_once(memory, buffer, Writer::Anyone, &mut unparked);
-                Unparked::finish(unparked);
+                let mut ended_read = None;
+                let written = end.write_at_once(memory, buffer, Writer::Anyone, &mut ended_read);
+                EndedRead::finish(ended_read);
                 written
             }
             File::ConsoleOutput => {

@@ -30,7 +30,7 @@ mod machine;
 mod memory;
 mod net;
 mod pace;
-mod parked;
+mod pending_read;
 mod power;
 mod print;
 mod process;

@@ -23,7 +23,7 @@ use crate::memory::OutOfMemory;
 use crate::memory::account::{self, Account, Charge};
 use crate::memory::user::UserMemory;
 use crate::pace::{self, checkpoint};
-use crate::parked::CallId;
+use crate::pending_read::CallId;
 use crate::wait::WaitQueue;
 use alloc::sync::Arc;
 use corank_abi::ring::{Completion, Outbox, Submission};

@@ -24,7 +24,7 @@
 //!
 //! # What happens
 //! ```text
-//!   poll ─▶ preemptible ─▶ look, flag open, unmask ─▶ computes ────╳─── goes on ────▶ mask, flag closed ─▶ poll goes on
+//!   poll ─▶ preemptible ─▶ check, flag open, unmask ─▶ computes ────╳─── goes on ────▶ mask, flag closed ─▶ poll goes on
 //!                                                                  │        ▲
 //!   an interrupt (see `corank_abi::upcall`): a completion, a wake  ▼        │ nothing strictly more urgent is ready:
 //!   from another thread, a timer that is due                ┌─ handler ─────┴─┐ flag open, unmask

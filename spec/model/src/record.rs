@@ -120,7 +120,7 @@ impl Recorder {
     }
 
     fn ask(&mut self, question: Question) {
-        if let Some(answer) = self.model.look(question) {
+        if let Some(answer) = self.model.observe(question) {
             self.line(Expected::Ask(question, answer));
         }
     }

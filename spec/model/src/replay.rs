@@ -29,7 +29,7 @@ use crate::trace::{
 /// | `Do(Resume)` | polls the future that it waits in, and reports in the same way |
 /// | `Do(Abandon)` | drops that future without polling it, and reports `Done` |
 /// | `Do(Yield)`, `Do(Block)`, `Do(Finish)`, `Do(Panic)` | reports `Done`, then ends the poll in this way |
-/// | `Ask(question)` | looks, and reports with [`Script::answer`] |
+/// | `Ask(question)` | observes, and reports with [`Script::answer`] |
 pub trait Platform {
     /// Tests whether the platform has this feature.
     ///
@@ -50,7 +50,7 @@ pub trait Platform {
     /// Returns the answer to a question, or `None` if the platform has none.
     ///
     /// Only `State`, `Level` and `Running` may remain unanswered.
-    fn look(&mut self, question: Question) -> Option<Answer>;
+    fn observe(&mut self, question: Question) -> Option<Answer>;
 }
 
 /// The outcome of one step of an executor.
@@ -122,7 +122,7 @@ pub fn replay(trace: &Trace, platform: &mut dyn Platform) -> Result<Report, Fail
                 let reply = platform.apply(*op);
                 compare(*expected, reply).map_err(failed)?;
             }
-            StepKind::Ask(question, expected) => match platform.look(*question) {
+            StepKind::Ask(question, expected) => match platform.observe(*question) {
                 Some(answer) => compare(*expected, answer).map_err(failed)?,
                 None => report.unanswered += 1,
             },
@@ -319,7 +319,7 @@ impl Platform for Model {
         };
         while self.running().is_some() {
             match script.next() {
-                Action::Ask(question) => script.answer(self.look(question)),
+                Action::Ask(question) => script.answer(self.observe(question)),
                 Action::Do(op) => match Model::apply(self, op) {
                     // The script disagrees with the model: report that, then leave the poll.
                     Reply::Invalid => {
@@ -334,7 +334,7 @@ impl Platform for Model {
         Stepped::Ran
     }
 
-    fn look(&mut self, question: Question) -> Option<Answer> {
+    fn observe(&mut self, question: Question) -> Option<Answer> {
         Some(match question {
             Question::State(id) => Answer::State(self.state(id)),
             Question::Level(id) => Answer::Level(self.level(id)),

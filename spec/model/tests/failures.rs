@@ -130,16 +130,16 @@ impl Platform for Faulty {
                     self.model.apply(op);
                 }
                 Action::Do(op) => script.reply(self.model.apply(op)),
-                Action::Ask(question) => script.answer(self.look(question)),
+                Action::Ask(question) => script.answer(self.observe(question)),
             }
         }
         Stepped::Ran
     }
 
-    fn look(&mut self, question: Question) -> Option<Answer> {
+    fn observe(&mut self, question: Question) -> Option<Answer> {
         match self.fault {
             Fault::Blind => None,
-            _ => self.model.look(question),
+            _ => self.model.observe(question),
         }
     }
 }

@@ -109,7 +109,7 @@ impl Executor {
         }
     }
 
-    fn look(&self, question: Question) -> Answer {
+    fn observe(&self, question: Question) -> Answer {
         let coroutines = self.coroutines.borrow();
         match question {
             Question::State(id) => Answer::State(coroutines[id.0].state),
@@ -184,7 +184,7 @@ async fn body(platform: Rc<Executor>) {
     loop {
         let script = platform.script();
         match script.next() {
-            Action::Ask(question) => script.answer(Some(platform.look(question))),
+            Action::Ask(question) => script.answer(Some(platform.observe(question))),
             Action::Do(op @ (Op::Yield | Op::Block | Op::Finish)) => {
                 script.reply(Reply::Done);
                 match op {
@@ -230,8 +230,8 @@ impl Platform for SmallPlatform {
         self.0.step()
     }
 
-    fn look(&mut self, question: Question) -> Option<Answer> {
-        Some(self.0.look(question))
+    fn observe(&mut self, question: Question) -> Option<Answer> {
+        Some(self.0.observe(question))
     }
 }
 

@@ -64,7 +64,7 @@ impl Scheduler {
         self.handles.set(self.handles.get() + 1);
         self.live.set(self.live.get() + 1);
         self.enqueue(block);
-        self.note_spawned(block);
+        self.record_spawned(block);
         Ok(block)
     }
 
@@ -74,7 +74,7 @@ impl Scheduler {
         match block.state.get() {
             State::Blocked => {
                 self.enqueue(block);
-                self.note_woken(block);
+                self.record_woken(block);
             }
             State::Running | State::ReadyWithStack | State::BlockedWithStack => {
                 block.insert(Flags::WOKEN)

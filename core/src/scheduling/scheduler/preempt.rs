@@ -22,7 +22,7 @@ impl Scheduler {
         self.chooser.pause(true);
         self.show_with_stack();
         self.show_running(&self.worker_context, None);
-        self.note_preempted(block);
+        self.record_preempted(block);
         paused
     }
 
@@ -34,7 +34,7 @@ impl Scheduler {
         self.worker_context.current.set(Some(block));
         self.show_running(&self.worker_context, Some(block.level()));
         self.show_with_stack();
-        self.note_resumed(block);
+        self.record_resumed(block);
     }
 
     /// Publishes the levels of the coroutines that are ready with stack (rule S10).

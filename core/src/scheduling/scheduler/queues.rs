@@ -149,6 +149,6 @@ impl Scheduler {
             }
             State::Blocked | State::BlockedWithStack | State::Exited => block.set_level(level),
         }
-        self.note_reprioritized(block, from);
+        self.record_reprioritized(block, from);
     }
 }

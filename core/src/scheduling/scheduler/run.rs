@@ -116,7 +116,7 @@ impl Scheduler {
         block.state.set(State::Running);
         self.show_running(worker_context, Some(level));
         let outer = worker_context.current.replace(Some(block));
-        self.note_poll_started(block);
+        self.record_poll_started(block);
         if SHARED {
             // Keeps leftover work once; wakes a second worker only if work is left over again.
             let leaves_work_over = self.most_urgent.get().is_some();
@@ -135,7 +135,7 @@ impl Scheduler {
             worker_context.wake_policy.suppress(false);
         }
         worker_context.current.set(outer);
-        self.note_poll_ended(block);
+        self.record_poll_ended(block);
         let woke_itself = SHARED && worker_context.has_woken_itself(block);
         if finished {
             self.exit(block, Flags::OUTPUT);
@@ -145,7 +145,7 @@ impl Scheduler {
             } else {
                 block.remove(Flags::WOKEN);
                 self.enqueue(block);
-                self.note_woken(block);
+                self.record_woken(block);
             }
         } else {
             block.state.set(State::Blocked);
@@ -165,7 +165,7 @@ impl Scheduler {
         match worker_context.current.replace(outer) {
             Some(block) if Some(block) != outer => {
                 let _ = worker_context.has_woken_itself(block);
-                self.note_poll_ended(block);
+                self.record_poll_ended(block);
                 if !block.future_gone.replace(true)
                     && let Some(vtable) = block.vtable.get()
                 {
@@ -211,7 +211,7 @@ impl Scheduler {
         block.state.set(State::Exited);
         block.insert(result.or(Flags::DISCARDABLE));
         self.live.set(self.live.get() - 1);
-        self.note_exited(block, result);
+        self.record_exited(block, result);
         if block.waiters.get().is_some() {
             self.end_waiters(block);
         }

@@ -165,7 +165,7 @@ impl Scheduler {
         Some(NonNull::from(chosen))
     }
 
-    /// Notes the deadline of a timer that is being set.
+    /// Records the deadline of a timer that is being set.
     ///
     /// A worker that sleeps asked before for how long (rule H10).
     pub(super) fn note_deadline(&self, deadline: u64) {
@@ -196,7 +196,7 @@ impl Scheduler {
             })
     }
 
-    /// Notes that the worker at this worker context checks for work, whether it was called or not.
+    /// Records that the worker at this worker context checks for work, whether called or not.
     #[inline]
     pub(super) fn note_check(&self, worker_context: &WorkerContext) {
         if let Some(worker) = worker_context.worker() {

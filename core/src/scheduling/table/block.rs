@@ -7,7 +7,7 @@ use core::ptr::{self, NonNull};
 
 use crate::atomic::{AtomicU8, AtomicU32, Ordering};
 use crate::priority::Priority;
-use crate::scheduling::instrumentation::notes::Tally;
+use crate::scheduling::instrumentation::recorder::TaskStats;
 use crate::scheduling::scheduler::Scheduler;
 use crate::scheduling::table::id::CoroutineId;
 use crate::scheduling::table::link::Link;
@@ -81,7 +81,7 @@ pub(crate) struct Block {
     ///
     /// The field belongs to the worker that runs the future's code, so it is none of the flags.
     pub(crate) future_gone: Cell<bool>,
-    pub(crate) tally: Tally,
+    pub(crate) stats: TaskStats,
 }
 
 // The experiment `core` has at most 64 bytes beside the future as its target; a chunk's header and
@@ -141,7 +141,7 @@ impl Block {
             index,
             slot,
             future_gone: Cell::new(false),
-            tally: Tally::default(),
+            stats: TaskStats::default(),
         }
     }
 

@@ -24,7 +24,7 @@ constexpr size_t few = 1024;
 constexpr size_t ahead = 8;
 
 // After this number of scattered rows, the loop checks whether the next ones lie in order.
-constexpr size_t look_again = 2048;
+constexpr size_t check_again = 2048;
 
 int32_t products(const int16_t* bins, const int16_t* weights, size_t count) {
   int32_t sum = 0;
@@ -116,7 +116,8 @@ void classify(model by, const sensor_table& table, std::span<const measurement> 
   if (by == model::sequential) return one_by_one(table, measurements, decided);
   for (size_t at = 0; at < measurements.size();) {
     at = looking_ahead(table, measurements, at, decided);
-    const auto scattered = measurements.subspan(at, std::min(look_again, measurements.size() - at));
+    const auto scattered =
+        measurements.subspan(at, std::min(check_again, measurements.size() - at));
     if (!scattered.empty()) judge_scattered(table, scattered, decided + at);
     at += scattered.size();
   }

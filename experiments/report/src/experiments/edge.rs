@@ -31,7 +31,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const ABOUT: &str = "How many times as fast as the sequential code of the same compiler each execution model is, at its best number of coroutines where \
-    it has one. `vectorised` is the sequential code compiled for this very machine. A pass looks at all the data once; data that fits into a cache is there already.";
+    it has one. `vectorised` is the sequential code compiled for this very machine. A pass reads all the data once; data that fits into a cache is there already.";
 
 const SEQUENTIAL: &str = "sequential";
 const COROUTINE: &str = "coroutine-prefetch";

@@ -108,7 +108,7 @@ pub(crate) fn get() -> Option<&'static Card> {
     CARD.get()
 }
 
-/// What is told of each interrupt of the card.
+/// What is called at each interrupt of the card.
 static LISTENER: Once<fn()> = Once::new();
 
 /// Finds the first network card among the machine's virtio devices and switches its interrupt on.

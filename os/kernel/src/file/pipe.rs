@@ -4,16 +4,16 @@
 //! writing when everything has been written. Bytes lie in frames that are taken when the first byte
 //! goes into them and given back with the last. So an empty pipe has none.
 //!
-//! An asynchronous read that waits stands in the pipe itself, [`Parked`], where that is possible.
-//! The code that brings what it waits for finds it there and serves it, or makes sure that it is
-//! served. Other reads and writes wait in queues.
+//! An asynchronous read that waits stands in the pipe itself, as a [`PendingRead`], where that is
+//! possible. The code that brings what it waits for finds it there and serves it, or makes sure
+//! that it is served. Other reads and writes wait in queues.
 use crate::failure::{NOT_ALLOWED, Transferred};
 use crate::lock::Mutex;
 use crate::memory::account::{self, Account, Charge};
 use crate::memory::frame::Frame;
 use crate::memory::user::{BadAddress, UserBuffer, UserMemory};
 use crate::memory::{OutOfMemory, PAGE_SIZE};
-use crate::parked::{Parked, Slot, Unparked};
+use crate::pending_read::{EndedRead, PendingRead, Slot};
 use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -46,7 +46,7 @@ struct Bytes {
 struct State {
     bytes: Bytes,
     /// A read that waits.
-    parked: Slot,
+    pending_read: Slot,
 }
 
 #[derive(Debug)]
@@ -91,7 +91,7 @@ pub(crate) fn pipe(account: &Arc<Account>) -> Result<(ReadEnd, WriteEnd), OutOfM
     let pipe = Arc::new(Pipe {
         state: Mutex::new(State {
             bytes: Bytes::none(),
-            parked: Slot::new(),
+            pending_read: Slot::new(),
         }),
         read_ends: AtomicUsize::new(1),
         write_ends: AtomicUsize::new(1),
@@ -265,32 +265,32 @@ impl Bytes {
 }
 
 impl State {
-    /// Takes the parked read out if what it waits for has come.
+    /// Takes the pending read out if what it waits for has come.
     ///
     /// There are more bytes than before, or, with `is_end`, nothing more can be written. The read
     /// is served right here if it is at least as urgent as what brings that, which is of the level
     /// `by`. Else, and if that level is not known, it goes on in a coroutine at its own level (rule
     /// I9).
-    fn unpark(&mut self, by: Option<u8>, is_end: bool) -> Option<Unparked> {
-        let parked = self.parked.parked()?;
-        if self.bytes.length() < parked.call.buffer.length && !is_end {
+    fn end_pending_read(&mut self, by: Option<u8>, is_end: bool) -> Option<EndedRead> {
+        let pending = self.pending_read.get()?;
+        if self.bytes.length() < pending.call.buffer.length && !is_end {
             return None;
         }
-        let is_urgent = by.is_some_and(|by| parked.is_as_urgent_as(by));
-        let mut parked = self.parked.take()?;
+        let is_urgent = by.is_some_and(|by| pending.is_as_urgent_as(by));
+        let mut pending = self.pending_read.take()?;
         if !is_urgent {
-            return Some(parked.leave());
+            return Some(pending.leave());
         }
-        let wanted = parked.call.buffer.length;
-        let Parked { reader, call, .. } = &mut parked;
+        let wanted = pending.call.buffer.length;
+        let PendingRead { reader, call, .. } = &mut pending;
         let taken = self.bytes.take(reader.memory(), &mut call.buffer);
-        let result = taken.map(|()| Ok(wanted - parked.call.buffer.length));
-        Some(parked.done(result))
+        let result = taken.map(|()| Ok(wanted - pending.call.buffer.length));
+        Some(pending.done(result))
     }
 }
 
 impl State {
-    /// Copies what is written straight into the parked read's buffer, if the read is complete by
+    /// Copies what is written straight into the pending read's buffer, if the read is complete by
     /// that.
     ///
     /// It is if nothing lies in the pipe, both buffers are of the same memory, and the read is
@@ -303,17 +303,17 @@ impl State {
         by: Option<u8>,
         is_end: bool,
     ) -> Option<Result<(), BadAddress>> {
-        let parked = self.parked.parked()?;
-        let room = parked.call.buffer.length;
+        let pending = self.pending_read.get()?;
+        let room = pending.call.buffer.length;
         let is_complete = data.length == room || is_end && data.length < room;
         if !is_complete
             || self.bytes.length() > 0
-            || !core::ptr::eq(parked.reader.memory(), memory)
-            || !by.is_some_and(|by| parked.is_as_urgent_as(by))
+            || !core::ptr::eq(pending.reader.memory(), memory)
+            || !by.is_some_and(|by| pending.is_as_urgent_as(by))
         {
             return None;
         }
-        let target = parked.call.buffer.address;
+        let target = pending.call.buffer.address;
         Some(memory.with_space(
             |space| space.move_within(data.address, target, data.length),
             Ok(()),
@@ -325,19 +325,19 @@ impl ReadEnd {
     /// Parks a read of at most [`CAPACITY`] bytes.
     ///
     /// It comes back if it need not wait, or if other reads wait already.
-    pub(crate) fn park(&self, parked: Parked) -> Option<Parked> {
+    pub(crate) fn put_pending(&self, pending: PendingRead) -> Option<PendingRead> {
         let mut state = self.0.state.lock();
-        let waits = state.bytes.length() < parked.call.buffer.length && self.0.is_written();
-        if !waits || state.parked.parked().is_some() || !self.0.readers.is_empty() {
-            return Some(parked);
+        let waits = state.bytes.length() < pending.call.buffer.length && self.0.is_written();
+        if !waits || state.pending_read.get().is_some() || !self.0.readers.is_empty() {
+            return Some(pending);
         }
-        state.parked.put(parked);
+        state.pending_read.put(pending);
         None
     }
 
-    /// Gives access to where a read is parked, to cancel it or to set its level.
+    /// Gives access to where a read waits, to cancel it or to set its level.
     pub(crate) fn with_slot<T>(&self, use_it: impl FnOnce(&mut Slot) -> T) -> T {
-        use_it(&mut self.0.state.lock().parked)
+        use_it(&mut self.0.state.lock().pending_read)
     }
 
     /// Fills the buffer.
@@ -409,7 +409,7 @@ impl WriteEnd {
             }
             let put = self.0.put(&mut state, memory, buffer);
             // Only the executor can tell what level this runs at.
-            let unparked = state.unpark(None, false);
+            let ended_read = state.end_pending_read(None, false);
             let polled = match put {
                 Err(bad) => Poll::Ready(Err(bad)),
                 Ok(false) => Poll::Ready(Ok(Err(NOT_ALLOWED))),
@@ -420,7 +420,7 @@ impl WriteEnd {
                 Ok(true) => Poll::Ready(Ok(Ok(wanted))),
             };
             drop(state);
-            Unparked::finish(unparked);
+            EndedRead::finish(ended_read);
             polled
         })
         .await
@@ -428,13 +428,13 @@ impl WriteEnd {
 
     /// Writes if that is done without waiting.
     ///
-    /// The caller finishes what comes in `unparked` when it holds no lock.
+    /// The caller finishes what comes in `ended_read` when it holds no lock.
     pub(crate) fn write_at_once(
         &self,
         memory: &UserMemory,
         mut buffer: UserBuffer,
         writer: Writer,
-        unparked: &mut Option<Unparked>,
+        ended_read: &mut Option<EndedRead>,
     ) -> Option<Transferred> {
         let mut state = self.0.state.lock();
         if !self.0.is_read() {
@@ -449,10 +449,10 @@ impl WriteEnd {
         if let Some(handed) = state.hand_over(memory, buffer, by, is_end) {
             return Some(match handed {
                 Ok(()) => {
-                    *unparked = state
-                        .parked
+                    *ended_read = state
+                        .pending_read
                         .take()
-                        .map(|parked| parked.done(Ok(Ok(wanted))));
+                        .map(|pending| pending.done(Ok(Ok(wanted))));
                     Ok(Ok(wanted))
                 }
                 Err(bad) => Err(bad),
@@ -462,7 +462,7 @@ impl WriteEnd {
             return None;
         }
         let put = self.0.put(&mut state, memory, &mut buffer);
-        *unparked = state.unpark(by, is_end);
+        *ended_read = state.end_pending_read(by, is_end);
         Some(put.map(|found_frames| {
             if found_frames {
                 Ok(wanted)
@@ -505,9 +505,9 @@ impl Drop for WriteEnd {
             return;
         }
         let mut state = self.0.state.lock();
-        let unparked = state.unpark(None, true);
+        let ended_read = state.end_pending_read(None, true);
         self.0.readers.wake_all();
         drop(state);
-        Unparked::finish(unparked);
+        EndedRead::finish(ended_read);
     }
 }

@@ -1,13 +1,13 @@
-//! What an asynchronous read can be parked in.
+//! What an asynchronous read can wait in.
 use super::pipe::{self, ReadEnd};
 use crate::failure::Transferred;
 use crate::memory::user::{UserBuffer, UserMemory};
 use crate::net::Connection;
-use crate::parked::{CallId, Parked, Slot};
+use crate::pending_read::{CallId, PendingRead, Slot};
 use crate::wait::WaitMode;
 use alloc::sync::Arc;
 
-/// What a read can be parked in.
+/// What a read can wait in.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     Pipe(ReadEnd),
@@ -15,7 +15,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Tests whether a read of so many bytes can be parked.
+    /// Tests whether a read of so many bytes can wait here.
     ///
     /// While it waits it must not take some of them.
     pub(crate) fn can_park(&self, length: usize) -> bool {
@@ -29,22 +29,22 @@ impl Source {
     /// Parks a read.
     ///
     /// It comes back if it need not wait, or if other reads wait already.
-    pub(crate) fn park(&self, parked: Parked) -> Option<Parked> {
+    pub(crate) fn put_pending(&self, pending: PendingRead) -> Option<PendingRead> {
         match self {
-            Source::Pipe(end) => end.park(parked),
-            Source::Connection(connection) => connection.park(parked),
+            Source::Pipe(end) => end.put_pending(pending),
+            Source::Connection(connection) => connection.put_pending(pending),
         }
     }
 
-    /// Takes out the read that is parked for the call `id` of the process with this memory,
+    /// Takes out the read that is pending for the call `id` of the process with this memory,
     /// if it still is.
-    pub(crate) fn take_parked(&self, memory: &UserMemory, id: CallId) -> Option<Parked> {
+    pub(crate) fn take_pending_read(&self, memory: &UserMemory, id: CallId) -> Option<PendingRead> {
         self.with_slot(|slot| slot.take_call(memory, id))
     }
 
-    /// Sets the level of the read that is parked for the call `id` of the process with this
+    /// Sets the level of the read that is pending for the call `id` of the process with this
     /// memory, if it still is.
-    pub(crate) fn set_parked_level(&self, memory: &UserMemory, id: CallId, level: u8) {
+    pub(crate) fn set_pending_level(&self, memory: &UserMemory, id: CallId, level: u8) {
         self.with_slot(|slot| slot.set_level(memory, id, level));
     }
 

@@ -14,7 +14,7 @@ use crate::device::net as card;
 use crate::executor::{executor, has_more_urgent_work};
 use crate::fault;
 use crate::pace::checkpoint;
-use crate::parked::Unparked;
+use crate::pending_read::EndedRead;
 use crate::stretch::{self, Work};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -148,10 +148,10 @@ struct Stack {
     ///
     /// They are dropped when no socket is locked.
     used: Vec<Arc<Listener>>,
-    /// Parked reads that have ended.
+    /// Pending reads that have ended.
     ///
     /// They are finished when no socket is locked.
-    served: Vec<Unparked>,
+    served: Vec<EndedRead>,
 }
 
 fn instant(microseconds: u64) -> Instant {
@@ -314,7 +314,7 @@ impl Stack {
 
     fn finish_served(&mut self) {
         for read in self.served.drain(..) {
-            Unparked::finish(Some(read));
+            EndedRead::finish(Some(read));
         }
     }
 

@@ -9,7 +9,7 @@ use crate::failure::Transferred;
 use crate::lock::Mutex;
 use crate::memory::OutOfMemory;
 use crate::memory::account::{self, Account, Charge};
-use crate::parked::Slot;
+use crate::pending_read::Slot;
 use crate::wait::{WaitMode, WaitQueue, until};
 use alloc::sync::{Arc, Weak};
 use corank_abi::error::TIMED_OUT;
@@ -100,7 +100,7 @@ pub(super) struct State {
     /// It stands in the service's queue.
     pub marked: bool,
     /// A read that waits without a coroutine.
-    pub parked: Slot,
+    pub pending_read: Slot,
     /// When the service is to check it again, in microseconds.
     pub due: Option<u64>,
     /// When the service's timer for it goes off, which is then or before.
@@ -153,7 +153,7 @@ impl Endpoint {
                 sockets,
                 handle,
                 marked: false,
-                parked: Slot::new(),
+                pending_read: Slot::new(),
                 due: None,
                 timer: None,
                 failure: None,

@@ -10,7 +10,7 @@ use crate::failure::Transferred;
 use crate::memory::OutOfMemory;
 use crate::memory::account::{self, Account, Charge};
 use crate::memory::user::{BadAddress, UserBuffer, UserMemory};
-use crate::parked::{Parked, Slot, Unparked};
+use crate::pending_read::{EndedRead, PendingRead, Slot};
 use crate::wait::{WaitMode, until};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -188,8 +188,8 @@ pub(super) fn prepare(key: &Key, state: &mut State, context: &mut Context) {
 /// Handles what has happened to the socket that was in the phase `before`.
 ///
 /// Returns whether it is over, and has nothing more to say. A listener that is notified goes into
-/// `used`, to be dropped without the socket's lock, because its own destructor takes that. A parked
-/// read that ends by this goes into `served`.
+/// `used`, to be dropped without the socket's lock, because its own destructor takes that. A
+/// pending read that ends by this goes into `served`.
 pub(super) fn notify_waiters(
     socket: &Arc<Endpoint>,
     listener: Option<&Weak<Listener>>,
@@ -197,7 +197,7 @@ pub(super) fn notify_waiters(
     before: Phase,
     cause: Cause,
     used: &mut Vec<Arc<Listener>>,
-    served: &mut Vec<Unparked>,
+    served: &mut Vec<EndedRead>,
 ) -> bool {
     let phase = state.tcp().state();
     if phase == Phase::Closed && before != Phase::Closed && state.failure.is_none() {
@@ -237,7 +237,7 @@ pub(super) fn notify_waiters(
         state.tcp().abort();
     }
     note_fading(socket, state);
-    unpark(socket, state, served);
+    end_pending_read(socket, state, served);
     if is_readable(state, state.awaited) {
         state.awaited = usize::MAX;
         socket.readers.wake_all();
@@ -324,19 +324,19 @@ fn is_readable(state: &mut State, wanted: usize) -> bool {
     !may_send || room < SEGMENT.min(tcp.recv_capacity() / 2)
 }
 
-/// Serves the parked read, if there is one and there is something for it.
-fn unpark(socket: &Arc<Endpoint>, state: &mut State, served: &mut Vec<Unparked>) {
-    let Some(mut parked) = state.parked.take() else {
+/// Serves the pending read, if there is one and there is something for it.
+fn end_pending_read(socket: &Arc<Endpoint>, state: &mut State, served: &mut Vec<EndedRead>) {
+    let Some(mut pending) = state.pending_read.take() else {
         return;
     };
     match try_read(
         socket,
         state,
-        parked.reader.memory(),
-        &mut parked.call.buffer,
+        pending.reader.memory(),
+        &mut pending.call.buffer,
     ) {
-        Some(read) => served.push(parked.done(read)),
-        None => state.parked.put(parked),
+        Some(read) => served.push(pending.done(read)),
+        None => state.pending_read.put(pending),
     }
 }
 
@@ -423,26 +423,26 @@ impl Connection {
     /// Parks a read.
     ///
     /// It comes back if it need not wait, may not wait for ever, or if others wait already.
-    pub(crate) fn park(&self, parked: Parked) -> Option<Parked> {
+    pub(crate) fn put_pending(&self, pending: PendingRead) -> Option<PendingRead> {
         let mut state = self.0.state.lock();
-        let wanted = parked.call.buffer.length;
+        let wanted = pending.call.buffer.length;
         let waits = wanted > 0 && !is_readable(&mut state, wanted) && state.wait_limit == 0;
-        if !waits || state.parked.parked().is_some() || !self.0.readers.is_empty() {
-            return Some(parked);
+        if !waits || state.pending_read.get().is_some() || !self.0.readers.is_empty() {
+            return Some(pending);
         }
-        self.0.set_level(parked.allowed_level());
-        state.parked.put(parked);
+        self.0.set_level(pending.allowed_level());
+        state.pending_read.put(pending);
         None
     }
 
-    /// Gives access to where a read is parked, to cancel it or to set its level.
+    /// Gives access to where a read waits, to cancel it or to set its level.
     ///
     /// The socket's level follows.
     pub(crate) fn with_slot<T>(&self, use_it: impl FnOnce(&mut Slot) -> T) -> T {
         let mut state = self.0.state.lock();
-        let result = use_it(&mut state.parked);
-        if let Some(parked) = state.parked.parked() {
-            self.0.set_level(parked.allowed_level());
+        let result = use_it(&mut state.pending_read);
+        if let Some(pending) = state.pending_read.get() {
+            self.0.set_level(pending.allowed_level());
         }
         result
     }

@@ -1,7 +1,7 @@
 //! The timers of a process's own coroutines, while the worker that has them does not run (rule T9).
 //!
 //! ```text
-//!   a thread comes to rest ──▶ look at the page ──▶ due: an arrival at each such level, as if a call had ended there
+//!   a thread comes to rest ──▶ read the page ──▶ due: an arrival at each such level, as if a call had ended there
 //!        (gives way, or waits)        ▲      └────▶ not yet: an alarm at the earliest
 //!                                     └────────────────┘ when that is due
 //! ```

@@ -46,7 +46,7 @@ impl Upcalls {
     /// Takes an interrupt for the thread `tid`.
     ///
     /// Returns whether one was due that it had not taken yet. The thread has taken it then, and
-    /// looks for what has arrived.
+    /// checks for what has arrived.
     pub(crate) fn take(&self, tid: usize) -> bool {
         self.state.load(Ordering::Relaxed) != QUIET
             && self.taker.lock().is_some_and(|taker| taker.tid == tid)
@@ -73,7 +73,7 @@ impl Upcalls {
 impl Process {
     /// Interrupts the worker, unless it checks for arrivals anyway.
     ///
-    /// To be called after something was put where the worker looks for it.
+    /// To be called after something was put where the worker checks for it.
     #[inline]
     pub(crate) fn notify(&self, worker: &Worker) {
         if worker.page().flag.raise() {

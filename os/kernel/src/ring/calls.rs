@@ -9,13 +9,13 @@
 //!      │                   ▼   │                                      │
 //!      │             to be cancelled ── its coroutine has seen it: finish, as above
 //!      │ begin                 │ leave                                │
-//!      └────────────▶ parked in its source ───────────────────────────┘
+//!      └────────────▶ waits in its source ───────────────────────────┘
 //!                                   finish, or cancel
 //! ```
 //! A call is cancelled by its own coroutine, between two polls of what serves it, whichever hart
 //! that is on. So nothing else ever drops what may be writing to the program's memory, and a
-//! canceller waits until that is over. A read that is parked (see [`crate::parked`]) is taken out
-//! of its source by the canceller. If another hart has just taken it out, the canceller waits.
+//! canceller waits until that is over. A pending read (see [`crate::pending_read`]) is taken out of
+//! its source by the canceller. If another hart has just taken it out, the canceller waits.
 mod index;
 
 use crate::file::Source;
@@ -23,7 +23,7 @@ use crate::memory::OutOfMemory;
 use crate::memory::account::{self, Account, Charge};
 use crate::memory::slots::Slots;
 use crate::memory::user::UserMemory;
-use crate::parked::{CallId, Parked};
+use crate::pending_read::{CallId, PendingRead};
 use crate::wait::WaitQueue;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -53,8 +53,8 @@ pub(crate) struct Calls {
     buckets_charge: Charge,
     /// How many submissions that report back wait behind others, or are about to.
     linked: usize,
-    /// How many are parked.
-    parked: usize,
+    /// How many are pending reads.
+    pending_reads: usize,
     /// How many are to be cancelled.
     cancels: usize,
     /// How many have ever begun, modulo 2^32.
@@ -96,7 +96,7 @@ enum Server {
     Making,
     Coroutine(Remote),
     /// What brings the bytes or the end that it waits for.
-    Parked(Source),
+    Pending(Source),
 }
 
 /// What one coroutine, or none yet, works on: a submission, and what is linked behind it.
@@ -252,10 +252,10 @@ pub(crate) enum Found {
     Nowhere,
     /// It had not begun, and will not.
     Removed,
-    /// It was parked, and has ended.
+    /// It was pending, and has ended.
     ///
     /// The caller drops what it had when it holds no lock.
-    Ended(Parked, Finished),
+    Ended(PendingRead, Finished),
     /// Its coroutine will end it.
     ///
     /// The caller wakes that coroutine and waits.
@@ -282,8 +282,8 @@ impl Removed {
     /// Ends the call, with no lock held.
     pub(crate) fn cancel(self, memory: &UserMemory) {
         match &self.call.server {
-            Server::Parked(source) => {
-                drop(source.take_parked(memory, self.call.id(self.number)));
+            Server::Pending(source) => {
+                drop(source.take_pending_read(memory, self.call.id(self.number)));
             }
             Server::Coroutine(coroutine) => {
                 coroutine.cancel();
@@ -302,7 +302,7 @@ pub(crate) struct Finished {
     pub(crate) next: Option<Submission>,
     /// What cancellers wait on for the end of what was served.
     pub(crate) cancel: Option<Arc<Cancel>>,
-    /// What a parked call has had open.
+    /// What a pending call has had open.
     ///
     /// It is to be dropped without a lock.
     pub(crate) file: Option<Source>,
@@ -335,8 +335,8 @@ impl Calls {
     }
 
     /// Tests whether no coroutine serves any.
-    pub(crate) fn all_parked(&self) -> bool {
-        self.calls.len() == self.parked
+    pub(crate) fn all_pending_reads(&self) -> bool {
+        self.calls.len() == self.pending_reads
     }
 
     /// Returns how many are to be cancelled.
@@ -376,26 +376,26 @@ impl Calls {
         true
     }
 
-    /// Begins a call whose read, which `make` makes, is parked in this source.
+    /// Begins a call whose read, which `make` makes, waits in this source.
     ///
-    /// The read comes back if it can't be parked.
+    /// The read comes back if it cannot wait there.
     ///
     /// # Errors
     /// Without memory for it the source comes back.
-    pub(crate) fn begin_parked(
+    pub(crate) fn begin_pending_read(
         &mut self,
         account: &Arc<Account>,
         first: &Submission,
         source: Source,
-        make: impl FnOnce(CallId) -> Parked,
-    ) -> Result<Option<Parked>, Source> {
+        make: impl FnOnce(CallId) -> PendingRead,
+    ) -> Result<Option<PendingRead>, Source> {
         if self.calls.reserve(account).is_err() {
             return Err(source);
         }
         let id = self.insert(account, first, None);
-        let refused = source.park(make(id));
-        self.calls[id.number].server = Server::Parked(source);
-        self.parked += 1;
+        let refused = source.put_pending(make(id));
+        self.calls[id.number].server = Server::Pending(source);
+        self.pending_reads += 1;
         Ok(refused)
     }
 
@@ -447,16 +447,16 @@ impl Calls {
         self.calls[id.number].server = Server::Coroutine(coroutine);
     }
 
-    /// Hands a parked call on to a coroutine, which is made next.
+    /// Hands a pending call on to a coroutine, which is made next.
     ///
     /// The coroutine gets the source and the level that are returned. Returns `None` if there is no
     /// such call any more.
-    pub(crate) fn leave_parked(&mut self, id: CallId) -> Option<(Source, u8)> {
+    pub(crate) fn leave_pending_read(&mut self, id: CallId) -> Option<(Source, u8)> {
         let call = self.at(id)?;
         match core::mem::replace(&mut call.server, Server::Making) {
-            Server::Parked(source) => {
+            Server::Pending(source) => {
                 let level = call.served.level;
-                self.parked -= 1;
+                self.pending_reads -= 1;
                 Some((source, level))
             }
             server => {
@@ -487,9 +487,9 @@ impl Calls {
         let served = call.served;
         let cancel = call.cancel.take();
         let mut file = None;
-        // A parked call has nothing behind it, and its file with it.
+        // A pending call has nothing behind it, and its file with it.
         let next = match call.server {
-            Server::Parked(_) => None,
+            Server::Pending(_) => None,
             _ => served.close().or_else(|| {
                 let next = call.rest.as_mut()?.pop()?;
                 self.linked -= usize::from(reports(&next));
@@ -502,8 +502,8 @@ impl Calls {
                 self.enter(number);
             }
             None => {
-                if let Server::Parked(source) = self.calls.remove(number).server {
-                    self.parked -= 1;
+                if let Server::Pending(source) = self.calls.remove(number).server {
+                    self.pending_reads -= 1;
                     file = Some(source);
                 }
             }
@@ -574,11 +574,11 @@ impl Calls {
         }
         if let Some(number) = self.find(key, search) {
             let call = &mut self.calls[number];
-            if let Server::Parked(source) = &call.server
-                && let Some(parked) = source.take_parked(memory, call.id(number))
+            if let Server::Pending(source) = &call.server
+                && let Some(pending) = source.take_pending_read(memory, call.id(number))
                 && let Some(finished) = self.finish(number)
             {
-                return Found::Ended(parked, finished);
+                return Found::Ended(pending, finished);
             }
             let call = &mut self.calls[number];
             let cancel = call.cancel.get_or_insert_with(|| {
@@ -618,8 +618,8 @@ impl Calls {
         if let Some(number) = self.find(key, search) {
             let call = &mut self.calls[number];
             call.served.level = level;
-            if let Server::Parked(source) = &call.server {
-                source.set_parked_level(memory, call.id(number), level);
+            if let Server::Pending(source) = &call.server {
+                source.set_pending_level(memory, call.id(number), level);
             }
             return Levelled::Found(call.coroutine().cloned());
         }

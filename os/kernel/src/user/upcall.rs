@@ -94,7 +94,7 @@ fn take(
     };
     let state = &thread.worker().upcalls.state;
     if masked != 0 || stack == 0 || !can_run {
-        // Acquire: as below, for what the thread looks for when it unmasks.
+        // Acquire: as below, for what the thread checks for when it unmasks.
         state.swap(DEFERRED, Ordering::Acquire);
         let deferred = taker.block.wrapping_add(offset_of!(Block, deferred));
         write_word(thread, deferred, pc.max(1))?;

@@ -137,11 +137,11 @@ impl Judge {
 }
 
 /// Shows each existing process, without memory of the heap.
-fn records(mut look: impl FnMut(&ProcessRecord)) {
+fn records(mut inspect: impl FnMut(&ProcessRecord)) {
     let mut records = [ProcessRecord::default(); ROOM];
     let place = records.as_mut_ptr().expose_provenance();
     // SAFETY: the kernel writes at most so many records, and all are there.
     let count = unsafe { raw::system_call(PROCESS_LIST, [place, ROOM, 0]) };
     let count = usize::try_from(count).expect("a call that works").min(ROOM);
-    records[..count].iter().for_each(&mut look);
+    records[..count].iter().for_each(&mut inspect);
 }

@@ -20,8 +20,8 @@ const BYTES: usize = 40_000;
 /// Changes after that.
 const CHANGES: usize = 40;
 
-/// Reads what is there and changes it, and calls `look` between the steps.
-pub(crate) fn attack(seed: u64, mut look: impl FnMut()) {
+/// Reads what is there and changes it, and calls `check` between the steps.
+pub(crate) fn attack(seed: u64, mut check: impl FnMut()) {
     let rng = &mut Rng::with_seed(seed);
     let mut found = Found {
         directories: vec![String::from("/")],
@@ -31,8 +31,8 @@ pub(crate) fn attack(seed: u64, mut look: impl FnMut()) {
     while let Some(directory) = found.directories.get(at).cloned()
         && at < DIRECTORIES
     {
-        found.look_into(&directory);
-        look();
+        found.visit(&directory);
+        check();
         at += 1;
     }
     println!(
@@ -45,15 +45,15 @@ pub(crate) fn attack(seed: u64, mut look: impl FnMut()) {
         if let Ok(file) = File::open(path) {
             read(&file);
         }
-        look();
+        check();
     }
     for _ in 0..CHANGES {
         found.change(rng);
-        look();
+        check();
     }
     let _ = fs::space();
     let _ = fs::sync();
-    look();
+    check();
 }
 
 struct Found {
@@ -62,7 +62,7 @@ struct Found {
 }
 
 impl Found {
-    fn look_into(&mut self, directory: &str) {
+    fn visit(&mut self, directory: &str) {
         let path = format!("{directory}\0");
         let mut entry = DirectoryEntry {
             next: 0,

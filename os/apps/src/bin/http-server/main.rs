@@ -10,7 +10,7 @@
 //!                                                                                            ▼
 //!  server process:  server ── accepts, as far as there is room ──▶ connection (one coroutine each)
 //!                     ▲                                              │ wire: bytes in and out, within time limits
-//!                  control ── orders of who watches it               └ answer: what a request gets, from the disk
+//!                  control ── orders of its operator               └ answer: what a request gets, from the disk
 //! ```
 //! What HTTP says of requests and answers is in the crate [`corank_http`], which knows nothing of
 //! sockets and files. A client that sends nonsense, sends slowly, reads slowly, or breaks off has

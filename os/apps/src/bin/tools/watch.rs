@@ -118,7 +118,7 @@ pub(crate) fn ps(arguments: &Arguments) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn look() -> Result<String, Error> {
+fn view() -> Result<String, Error> {
     let system = information::system()?;
     let mut records = information::processes()?;
     // The most urgent first; those that have ended last.
@@ -141,7 +141,7 @@ pub(crate) fn top(arguments: &Arguments) -> Result<(), Trouble> {
         }
     }
     if times == 1 {
-        print!("{}", look()?);
+        print!("{}", view()?);
         return Ok(());
     }
     // Each key as it is typed, and Ctrl-C too.
@@ -154,7 +154,7 @@ async fn watch(mut times: u64, period: Duration) -> Result<(), Error> {
     let input = OwnedFd::from_number(0);
     let mut key = pin!(typed_quit(&input));
     loop {
-        let view = look()?;
+        let view = view()?;
         // The cursor at the top left, each line cleared to its end, and what is below cleared.
         print!("\x1b[H{}\x1b[J", view.replace('\n', "\x1b[K\n"));
         times -= 1;

@@ -224,11 +224,7 @@ fn waiting_for_a_signal() {
         // SAFETY: as above.
         let mut wait = pin!(unsafe { condvar_wait!(condition, mutex, 1, this()) });
         submit(wait.as_mut()).await;
-        assert_eq!(
-            mutex_lock!(mutex),
-            Ok(0),
-            "the one who waits has unlocked it"
-        );
+        assert_eq!(mutex_lock!(mutex), Ok(0), "the waiter has unlocked it");
         assert_eq!(signal(), 0);
         assert_eq!(unlock(mutex), 0);
         assert_eq!(wait.await, Ok(0));

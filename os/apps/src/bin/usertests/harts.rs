@@ -210,7 +210,7 @@ fn any_number_of_harts_rests() {
         process::grant(process::id(), !1).expect("itself");
         i32::from(process::limit_harts(1).is_err())
     });
-    assert_eq!(refused, 1, "only who was granted all levels");
+    assert_eq!(refused, 1, "only the process that was granted all levels");
 }
 
 /// Tests that a thread that moves from hart to hart computes with its own registers.

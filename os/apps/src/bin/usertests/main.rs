@@ -33,7 +33,7 @@ mod low_water;
 mod memory;
 mod nesting;
 mod network;
-mod parked;
+mod pending_reads;
 mod pipes;
 mod preemption;
 mod processes;
@@ -81,7 +81,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("batches", batches::TESTS),
     ("chains", chains::TESTS),
     ("calls", calls::TESTS),
-    ("parked", parked::TESTS),
+    ("pending_reads", pending_reads::TESTS),
     ("cancel", cancel::TESTS),
     ("coroutines", coroutines::TESTS),
     ("workers", workers::TESTS),

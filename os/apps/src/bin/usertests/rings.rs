@@ -198,7 +198,7 @@ fn calls_complete_in_their_own_order() {
     assert_eq!(
         rings.completion(),
         Some((2, process::id() as i64)),
-        "who needn't wait doesn't"
+        "a call that need not wait does not"
     );
     rings.submit(submission(
         3,

@@ -11,7 +11,7 @@ use crate::rings::{Rings, submission};
 use crate::support::{Test, call, exit_code, frames_free, pipe, quiesced, tests};
 use crate::{
     asynchronous, batches, calls, cancel, connections, coroutines, file_coroutines, files,
-    inheritance, injected, network, parked, pipes, rings, synchronisation, threads, urgency,
+    inheritance, injected, network, pending_reads, pipes, rings, synchronisation, threads, urgency,
 };
 
 tests![
@@ -24,7 +24,7 @@ tests![
     asynchronous_by_threads,
     calls_by_threads,
     batches_by_threads,
-    parked_by_threads,
+    pending_reads_by_threads,
     cancel_by_threads,
     coroutines_by_threads,
     urgency_by_threads,
@@ -93,7 +93,7 @@ by_threads! {
     calls_by_threads: calls but &[];
     batches_by_threads: batches but &[];
     // The excluded tests tell the two models apart.
-    parked_by_threads: parked but &["a_thousand_reads_take_no_coroutine", "a_read_follows_its_new_level"];
+    pending_reads_by_threads: pending_reads but &["a_thousand_reads_take_no_coroutine", "a_read_follows_its_new_level"];
     cancel_by_threads: cancel but &[];
     coroutines_by_threads: coroutines but &[];
     urgency_by_threads: urgency but &[];

@@ -180,13 +180,13 @@ impl Drop for Busy {
     }
 }
 
-/// Returns what `look` sees when nothing is leaving the kernel any more.
+/// Returns what `read` sees when nothing is leaving the kernel any more.
 ///
 /// When a parent learns of a child's end, the last of the child may still be leaving, on another
 /// hart.
-pub(crate) fn quiesced<T>(look: impl FnOnce() -> T) -> T {
+pub(crate) fn quiesced<T>(read: impl FnOnce() -> T) -> T {
     process::quiesce();
-    look()
+    read()
 }
 
 /// Returns how many frames are free; see [`quiesced`].

@@ -160,7 +160,7 @@ fn only_while_the_flag_is_open() {
     flag.open();
     flag.close();
     complete();
-    assert_eq!(count(), 2, "who looks is not interrupted");
+    assert_eq!(count(), 2, "a worker that checks is not interrupted");
 }
 
 fn masked_interrupts_are_deferred() {
@@ -169,10 +169,10 @@ fn masked_interrupts_are_deferred() {
     raise();
     assert_ne!(deferred(), 0);
     raise();
-    assert_ne!(deferred(), 0, "each is told of");
+    assert_ne!(deferred(), 0, "each is reported");
     BLOCK.masked.store(0, Ordering::Relaxed);
     call(GETPID, [0; 3]);
-    assert_eq!(count(), 0, "what was told of is the program's");
+    assert_eq!(count(), 0, "what was reported is the program's");
 }
 
 fn without_a_stack_interrupts_are_deferred() {

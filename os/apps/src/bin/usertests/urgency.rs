@@ -116,10 +116,7 @@ fn a_tick_takes_the_hart_from_the_less_urgent() {
 ///
 /// At the end of urgent work a strict executor sees what else has come meanwhile. It yields to that
 /// before it polls less urgent coroutines. One executor shows both, as it is switched to and fro.
-#[expect(
-    clippy::async_yields_async,
-    reason = "who waits for it must be less urgent"
-)]
+#[expect(clippy::async_yields_async, reason = "the waiter must be less urgent")]
 fn strict_executors_give_way() {
     /// Number of rounds of each mode.
     ///

@@ -3,7 +3,7 @@ use super::Result;
 use crate::failure::Transferred;
 use crate::file::{File, pipe, pipe::Writer};
 use crate::memory::user::UserBuffer;
-use crate::parked::Unparked;
+use crate::pending_read::EndedRead;
 use crate::process::Process;
 use crate::wait::WaitMode;
 use alloc::sync::Arc;
@@ -35,17 +35,17 @@ pub(super) fn write_at_once(
     descriptor: usize,
     buffer: UserBuffer,
 ) -> Option<Result> {
-    let mut unparked = None;
+    let mut ended_read = None;
     let write = |file: &File| match file {
         File::PipeWrite(end) => {
-            Ok(end.write_at_once(&process.memory, buffer, Writer::Anyone, &mut unparked))
+            Ok(end.write_at_once(&process.memory, buffer, Writer::Anyone, &mut ended_read))
         }
         other => Err(other.clone()),
     };
     match process.use_file(descriptor, write, |_| false) {
         None => Some(Ok(FAILED)),
         Some((Ok(written), _)) => {
-            Unparked::finish(unparked);
+            EndedRead::finish(ended_read);
             written.map(number)
         }
         Some((Err(file), _)) => file.write_at_once(&process.memory, buffer).map(number),

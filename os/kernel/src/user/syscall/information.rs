@@ -4,7 +4,7 @@ use crate::device::disk;
 use crate::group::Group;
 use crate::memory::{frame, heap, stack};
 use crate::pace::{Pace, checkpoint};
-use crate::parked::Parked;
+use crate::pending_read::PendingRead;
 use crate::process::{self, MemberSearch, Process};
 use crate::{clock, console, executor, hart};
 use alloc::sync::Arc;
@@ -58,7 +58,7 @@ pub(super) fn system_status(process: &Process, address: usize) -> Result {
             heap_used: heap_used as u64,
             disk_requests: disk.requests,
             disk_most_under_way: disk.most_under_way,
-            waiting_read: size_of::<Parked>() as u64,
+            waiting_read: size_of::<PendingRead>() as u64,
         },
     )
 }

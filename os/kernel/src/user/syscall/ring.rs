@@ -2,9 +2,9 @@
 //!
 //! - `serve`: serving a call, at once or by a coroutine;
 //! - `chain`: taking what is linked behind a call;
-//! - `parked`: reads from pipes and connections, which wait without a coroutine.
+//! - `pending_read`: reads from pipes and connections, which wait without a coroutine.
 mod chain;
-mod parked;
+mod pending_read;
 mod serve;
 
 use crate::executor::{has_more_urgent_work, priority};
@@ -93,7 +93,7 @@ impl Ring {
         // What was just served may have woken other calls of this process. They go first, so that
         // their completions come with the same kernel entry. And what was written to a connection
         // is sent before this process goes on computing at the same level.
-        if !self.state.lock().calls.all_parked() || net::has_something_to_send() {
+        if !self.state.lock().calls.all_pending_reads() || net::has_something_to_send() {
             corank::yield_now().await;
         }
         let wanted = u32::try_from(wait_for)
@@ -210,8 +210,8 @@ impl Ring {
                 Found::Nothing => return FAILED,
                 Found::Nowhere => checkpoint().await,
                 Found::Removed => return RING_CANCELLED,
-                Found::Ended(parked, finished) => {
-                    drop((parked, finished));
+                Found::Ended(pending, finished) => {
+                    drop((pending, finished));
                     return RING_CANCELLED;
                 }
                 Found::Served(cancel, coroutine) => break (cancel, coroutine),

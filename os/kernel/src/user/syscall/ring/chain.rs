@@ -15,7 +15,7 @@ use crate::lock::MutexGuard;
 use crate::memory::OutOfMemory;
 use crate::memory::account;
 use crate::memory::user::BadAddress;
-use crate::parked::CallId;
+use crate::pending_read::CallId;
 use crate::process::Process;
 use crate::ring::{Chain, ChainState, MAX_ENTRIES_U32, Ring, State, Tag};
 use alloc::sync::Arc;

@@ -6,7 +6,7 @@ use crate::lock::MutexGuard;
 use crate::memory::account::Charge;
 use crate::memory::user::{BadAddress, UserBuffer};
 use crate::pace::checkpoint;
-use crate::parked::{CallId, Parked, ParkedCall, Unparked};
+use crate::pending_read::{CallId, EndedRead, PendingCall, PendingRead};
 use crate::process::Process;
 use crate::ring::{Finished, LAST_LEVEL, Ring, State, Tag};
 use crate::stretch::{self, Work};
@@ -47,7 +47,7 @@ impl Ring {
                 None => Ok(()),
             };
         }
-        if first.call as usize == READ && self.park(process, first) {
+        if first.call as usize == READ && self.begin_pending(process, first) {
             return Ok(());
         }
         self.serve_later(process, first, end)
@@ -60,7 +60,7 @@ impl Ring {
         let [file, address, length] = arguments(first);
         let level = process.allowed(first.level);
         let closes = first.flags & CLOSE_FILE != 0;
-        let mut unparked = None;
+        let mut ended_read = None;
         let used = process.use_file(
             file,
             |file| match file {
@@ -68,7 +68,7 @@ impl Ring {
                     &process.memory,
                     UserBuffer { address, length },
                     Writer::At { level, closes },
-                    &mut unparked,
+                    &mut ended_read,
                 ),
                 _ => None,
             },
@@ -79,7 +79,7 @@ impl Ring {
         };
         // After the bytes have been handed over, before any thread can observe it.
         drop(closed);
-        Unparked::finish(unparked);
+        EndedRead::finish(ended_read);
         let result = match written {
             Ok(written) => written.map_or_else(|failure| failure.0, |bytes| bytes as isize),
             Err(bad) => bad.or_failed()?,
@@ -92,7 +92,7 @@ impl Ring {
     ///
     /// Returns false if it is another read.
     #[inline(never)]
-    fn park(self: &Arc<Ring>, process: &Arc<Process>, first: &Submission) -> bool {
+    fn begin_pending(self: &Arc<Ring>, process: &Arc<Process>, first: &Submission) -> bool {
         let [file, address, length] = arguments(first);
         // What is linked behind it needs a coroutine that goes on with it.
         if first.flags & LINK != 0 || process.by_thread.load(Ordering::Relaxed) {
@@ -111,14 +111,14 @@ impl Ring {
         let account = &owner.memory.account;
         let begun = state
             .calls
-            .begin_parked(account, first, source, |id| Parked {
+            .begin_pending_read(account, first, source, |id| PendingRead {
                 reader: process,
                 level: first.level,
-                call: ParkedCall { ring, id, buffer },
+                call: PendingCall { ring, id, buffer },
             });
         drop(state);
         match begun {
-            Ok(refused) => Unparked::finish(refused.map(Parked::leave)),
+            Ok(refused) => EndedRead::finish(refused.map(PendingRead::leave)),
             Err(source) => {
                 // If the call takes its file along, dropping this closes it.
                 drop(source);

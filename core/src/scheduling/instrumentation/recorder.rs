@@ -1,11 +1,11 @@
 //! Instrumentation of the scheduler: statistics (feature `stats`) and hooks (feature `hooks`).
 //!
 //! The scheduler calls one method at each transition of a coroutine. Without the features the
-//! methods are empty, and [`Notes`] and [`Tally`] have no size.
+//! methods are empty, and [`Recorder`] and [`TaskStats`] have no size.
 
 #![cfg_attr(
     not(all(feature = "stats", feature = "hooks")),
-    allow(unused_variables, reason = "what is not noted is not looked at")
+    allow(unused_variables, reason = "what is not recorded is not read")
 )]
 
 use crate::priority::Priority;
@@ -14,7 +14,7 @@ use crate::scheduling::scheduler::Scheduler;
 use crate::scheduling::table::block::{BlockRef, Flags};
 
 /// The scheduler's part.
-pub(crate) struct Notes {
+pub(crate) struct Recorder {
     #[cfg(feature = "stats")]
     levels: crate::scheduling::instrumentation::stats::ByLevel,
     #[cfg(feature = "hooks")]
@@ -23,17 +23,17 @@ pub(crate) struct Notes {
 
 /// Each control block's part.
 #[derive(Default)]
-pub(crate) struct Tally {
+pub(crate) struct TaskStats {
     #[cfg(feature = "stats")]
-    pub(crate) stats: crate::scheduling::instrumentation::stats::BlockStats,
+    pub(crate) counts: crate::scheduling::instrumentation::stats::BlockStats,
 }
 
 #[cfg(not(feature = "stats"))]
-const _: () = assert!(size_of::<Tally>() == 0);
+const _: () = assert!(size_of::<TaskStats>() == 0);
 #[cfg(not(any(feature = "stats", feature = "hooks")))]
-const _: () = assert!(size_of::<Notes>() == 0);
+const _: () = assert!(size_of::<Recorder>() == 0);
 
-impl Notes {
+impl Recorder {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             #[cfg(feature = "stats")]
@@ -53,76 +53,76 @@ impl Scheduler {
     /// Runs an observer's method, if there is an observer.
     #[cfg(feature = "hooks")]
     fn tell(&self, method: impl FnOnce(&dyn crate::scheduling::instrumentation::hooks::Observer)) {
-        if let Some(observer) = self.notes.observer {
+        if let Some(observer) = self.recorder.observer {
             method(observer);
         }
     }
 
-    /// Notes that a new coroutine is ready.
+    /// Records that a new coroutine is ready.
     #[inline(always)]
-    pub(crate) fn note_spawned(&self, block: BlockRef) {
+    pub(crate) fn record_spawned(&self, block: BlockRef) {
         #[cfg(feature = "stats")]
-        block.tally.stats.begin(self.timers.now());
+        block.stats.counts.begin(self.timers.now());
         #[cfg(feature = "hooks")]
         self.tell(|observer| observer.spawned(block.id(), block.level()));
     }
 
-    /// Notes that a coroutine has become ready, by a wake now or during the poll that has just
+    /// Records that a coroutine has become ready, by a wake now or during the poll that has just
     /// ended.
     #[inline(always)]
-    pub(crate) fn note_woken(&self, block: BlockRef) {
+    pub(crate) fn record_woken(&self, block: BlockRef) {
         #[cfg(feature = "stats")]
-        block.tally.stats.ready(self.timers.now());
+        block.stats.counts.ready(self.timers.now());
         #[cfg(feature = "hooks")]
         self.tell(|observer| observer.woken(block.id(), block.level()));
     }
 
     #[inline(always)]
-    pub(crate) fn note_poll_started(&self, block: BlockRef) {
+    pub(crate) fn record_poll_started(&self, block: BlockRef) {
         #[cfg(feature = "stats")]
-        (block.tally.stats).poll_started(self.timers.now(), block.level(), &self.notes.levels);
+        (block.stats.counts).poll_started(self.timers.now(), block.level(), &self.recorder.levels);
         #[cfg(feature = "hooks")]
         self.tell(|observer| observer.poll_started(block.id(), block.level()));
     }
 
     #[inline(always)]
-    pub(crate) fn note_poll_ended(&self, block: BlockRef) {
+    pub(crate) fn record_poll_ended(&self, block: BlockRef) {
         #[cfg(feature = "stats")]
-        (block.tally.stats).poll_ended(self.timers.now(), &self.notes.levels);
+        (block.stats.counts).poll_ended(self.timers.now(), &self.recorder.levels);
         #[cfg(feature = "hooks")]
         self.tell(|observer| observer.poll_ended(block.id()));
     }
 
-    /// Notes that a poll is interrupted.
+    /// Records that a poll is interrupted.
     ///
     /// What is more urgent runs in the middle of it.
     #[inline(always)]
-    pub(crate) fn note_preempted(&self, block: BlockRef) {
+    pub(crate) fn record_preempted(&self, block: BlockRef) {
         #[cfg(feature = "stats")]
-        (block.tally.stats).poll_ended(self.timers.now(), &self.notes.levels);
+        (block.stats.counts).poll_ended(self.timers.now(), &self.recorder.levels);
         #[cfg(feature = "hooks")]
         self.tell(|observer| observer.preempted(block.id()));
     }
 
-    /// Notes that an interrupted poll goes on.
+    /// Records that an interrupted poll goes on.
     #[inline(always)]
-    pub(crate) fn note_resumed(&self, block: BlockRef) {
+    pub(crate) fn record_resumed(&self, block: BlockRef) {
         #[cfg(feature = "stats")]
-        (block.tally.stats).poll_resumed(self.timers.now(), &self.notes.levels);
+        (block.stats.counts).poll_resumed(self.timers.now(), &self.recorder.levels);
         #[cfg(feature = "hooks")]
         self.tell(|observer| observer.resumed(block.id(), block.level()));
     }
 
-    /// Notes that the effective level has changed, from `from`.
+    /// Records that the effective level has changed, from `from`.
     #[inline(always)]
-    pub(crate) fn note_reprioritized(&self, block: BlockRef, from: Priority) {
+    pub(crate) fn record_reprioritized(&self, block: BlockRef, from: Priority) {
         #[cfg(feature = "hooks")]
         self.tell(|observer| observer.reprioritized(block.id(), from, block.level()));
     }
 
-    /// Notes that a coroutine has exited; `result` says what there is to take.
+    /// Records that a coroutine has exited; `result` says what there is to take.
     #[inline(always)]
-    pub(crate) fn note_exited(&self, block: BlockRef, result: Flags) {
+    pub(crate) fn record_exited(&self, block: BlockRef, result: Flags) {
         #[cfg(feature = "hooks")]
         self.tell(|observer| {
             observer.exited(

@@ -1,7 +1,7 @@
 //! Reads from pipes and connections that wait without a coroutine.
 //!
 //! ```text
-//!  submitted ──▶ parked in its source ┬── bytes or the end come from something of its level or less urgent: served there and
+//!  submitted ──▶ waits in its source ┬── bytes or the end come from something of its level or less urgent: served there and
 //!                                     │   then, *done*
 //!                                     ├── they come from something more urgent, which must not wait for it: *left* to a coroutine of
 //!                                     │   its own level
@@ -11,7 +11,7 @@
 //! anyway, making, waking and polling a coroutine for it is saved. The network's service brings
 //! what comes for a connection. It inspects frames before it can determine for which socket they
 //! are. There the read is the last part of inspecting its frame, whatever its level, and as bounded
-//! as that. While it is parked its call is in the table of its ring's calls as any other.
+//! as that. While it waits there its call is in the table of its ring's calls as any other.
 use crate::failure::Transferred;
 use crate::memory::user::{UserBuffer, UserMemory};
 use alloc::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct CallId {
     pub serial: u32,
 }
 
-/// What a read is parked for: a process, as far as pipes and connections know it.
+/// What a read waits for: a process, as far as pipes and connections know it.
 pub(crate) trait Reader: Send + Sync {
     /// Returns the memory that the read's buffer lies in.
     fn memory(&self) -> &UserMemory;
@@ -40,7 +40,7 @@ pub(crate) trait Reader: Send + Sync {
     /// Completes the call with this result, or makes a coroutine that serves it if there is none.
     ///
     /// Called without any lock.
-    fn go_on(self: Arc<Self>, call: ParkedCall, result: Option<Transferred>);
+    fn go_on(self: Arc<Self>, call: PendingCall, result: Option<Transferred>);
 }
 
 // Not a function of the trait: its table would hold all that prints a process.
@@ -50,9 +50,9 @@ impl fmt::Debug for dyn Reader {
     }
 }
 
-/// The call of a parked read.
+/// The call of a pending read.
 #[derive(Debug)]
-pub(crate) struct ParkedCall {
+pub(crate) struct PendingCall {
     /// The ring that the call came from.
     pub ring: Arc<dyn Any + Send + Sync>,
     pub id: CallId,
@@ -62,19 +62,19 @@ pub(crate) struct ParkedCall {
 
 /// A read that waits without a coroutine.
 #[derive(Debug)]
-pub(crate) struct Parked {
+pub(crate) struct PendingRead {
     /// What the buffer belongs to.
     pub reader: Arc<dyn Reader>,
     /// The live level at which it is to be served.
     pub level: u8,
-    pub call: ParkedCall,
+    pub call: PendingCall,
 }
 
-/// Where a read is parked.
+/// Where a read waits.
 ///
 /// It is a part of what the read waits for, under the same lock.
 #[derive(Debug)]
-pub(crate) struct Slot(Option<Parked>);
+pub(crate) struct Slot(Option<PendingRead>);
 
 impl Slot {
     /// Makes a slot without a read.
@@ -82,9 +82,9 @@ impl Slot {
         Slot(None)
     }
 
-    /// Returns the read, if one is parked.
+    /// Returns the read, if one waits.
     #[inline]
-    pub(crate) fn parked(&self) -> Option<&Parked> {
+    pub(crate) fn get(&self) -> Option<&PendingRead> {
         self.0.as_ref()
     }
 
@@ -92,42 +92,42 @@ impl Slot {
     ///
     /// The caller decides what becomes of it.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<Parked> {
+    pub(crate) fn take(&mut self) -> Option<PendingRead> {
         self.0.take()
     }
 
     /// Takes the read out if it is that of the call `id` of the process with this memory.
-    pub(crate) fn take_call(&mut self, memory: &UserMemory, id: CallId) -> Option<Parked> {
-        self.0.take_if(|parked| parked.is(memory, id))
+    pub(crate) fn take_call(&mut self, memory: &UserMemory, id: CallId) -> Option<PendingRead> {
+        self.0.take_if(|pending| pending.is(memory, id))
     }
 
     /// Sets the level of the read if it is that of the call `id` of the process with this
     /// memory.
     pub(crate) fn set_level(&mut self, memory: &UserMemory, id: CallId, level: u8) {
-        let parked = self.0.as_mut();
-        if let Some(parked) = parked.filter(|parked| parked.is(memory, id)) {
-            parked.level = level;
+        let pending = self.0.as_mut();
+        if let Some(pending) = pending.filter(|pending| pending.is(memory, id)) {
+            pending.level = level;
         }
     }
 
     /// Parks a read in the empty slot.
-    pub(crate) fn put(&mut self, parked: Parked) {
-        self.0 = Some(parked);
+    pub(crate) fn put(&mut self, pending: PendingRead) {
+        self.0 = Some(pending);
     }
 }
 
-/// A read that was parked until now.
+/// A read that was pending until now.
 ///
 /// The code that holds it [finishes](Self::finish) it when it holds no lock.
 #[derive(Debug)]
 #[must_use = "a read that is not finished never ends"]
-pub(crate) struct Unparked {
-    parked: Parked,
+pub(crate) struct EndedRead {
+    pending: PendingRead,
     /// `None` if it is left to a coroutine.
     result: Option<Transferred>,
 }
 
-impl Parked {
+impl PendingRead {
     fn is(&self, memory: &UserMemory, id: CallId) -> bool {
         self.call.id == id && core::ptr::eq(self.reader.memory(), memory)
     }
@@ -143,28 +143,28 @@ impl Parked {
     }
 
     /// Returns the read as served, with this result.
-    pub(crate) fn done(self, result: Transferred) -> Unparked {
-        Unparked {
-            parked: self,
+    pub(crate) fn done(self, result: Transferred) -> EndedRead {
+        EndedRead {
+            pending: self,
             result: Some(result),
         }
     }
 
     /// Leaves the read to a coroutine.
-    pub(crate) fn leave(self) -> Unparked {
-        Unparked {
-            parked: self,
+    pub(crate) fn leave(self) -> EndedRead {
+        EndedRead {
+            pending: self,
             result: None,
         }
     }
 }
 
-impl Unparked {
+impl EndedRead {
     /// Completes the call, or makes its coroutine.
     #[inline]
-    pub(crate) fn finish(unparked: Option<Unparked>) {
-        if let Some(Unparked { parked, result }) = unparked {
-            parked.reader.go_on(parked.call, result);
+    pub(crate) fn finish(ended_read: Option<EndedRead>) {
+        if let Some(EndedRead { pending, result }) = ended_read {
+            pending.reader.go_on(pending.call, result);
         }
     }
 }

@@ -1,11 +1,11 @@
-//! The calls of reads that were parked, and how they go on.
+//! The calls of reads that were pending, and how they go on.
 use super::serve::UnderWay;
 use crate::executor::priority;
 use crate::failure::Transferred;
 use crate::file::Source;
 use crate::memory::account::{self, Charge};
 use crate::memory::user::{BadAddress, UserBuffer, UserMemory};
-use crate::parked::{CallId, ParkedCall, Reader};
+use crate::pending_read::{CallId, PendingCall, Reader};
 use crate::process::Process;
 use crate::ring::Ring;
 use crate::user::thread::fail_call;
@@ -24,9 +24,9 @@ impl Reader for Process {
     }
 
     #[inline]
-    fn go_on(self: Arc<Process>, call: ParkedCall, result: Option<Transferred>) {
-        let ParkedCall { ring, id, buffer } = call;
-        let ring = ring.downcast::<Ring>().expect("it is parked from a ring");
+    fn go_on(self: Arc<Process>, call: PendingCall, result: Option<Transferred>) {
+        let PendingCall { ring, id, buffer } = call;
+        let ring = ring.downcast::<Ring>().expect("the read came from a ring");
         match result {
             Some(result) => complete(&self, &ring, id, result),
             None => make_coroutine(self, &ring, id, buffer),
@@ -59,7 +59,7 @@ fn result(read: Transferred) -> Result<isize, BadAddress> {
 #[cold]
 fn make_coroutine(process: Arc<Process>, ring: &Arc<Ring>, id: CallId, buffer: UserBuffer) {
     let mut state = ring.state.lock();
-    let Some((source, level)) = state.calls.leave_parked(id) else {
+    let Some((source, level)) = state.calls.leave_pending_read(id) else {
         return;
     };
     let level = priority(process.allowed(level));
@@ -88,7 +88,7 @@ fn make_coroutine(process: Arc<Process>, ring: &Arc<Ring>, id: CallId, buffer: U
     }
 }
 
-/// Serves a read that was parked, in a coroutine.
+/// Serves a read that was pending, in a coroutine.
 async fn run(
     process: Arc<Process>,
     under_way: UnderWay,
@@ -106,8 +106,8 @@ async fn run(
         .await
     };
     let result = match read.map(result) {
-        // Cancelled, it has taken nothing: what is parked fits into a pipe, and from a connection a
-        // read takes what there is, at once.
+        // Cancelled, it has taken nothing: a pending read fits into a pipe, and from a connection
+        // a read takes what there is, at once.
         None => None,
         Some(Ok(result)) => Some(result),
         Some(Err(bad)) => return fail_call(&process, READ as u32, bad),
