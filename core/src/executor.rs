@@ -206,14 +206,14 @@ impl Executor {
         self.scheduler().on(id, |block| block.base())
     }
 
-    /// Calls `take_in` as code that runs here: coroutines that it wakes go straight into the ready
+    /// Calls `act` as code that runs here: coroutines that it wakes go straight into the ready
     /// queues.
     ///
-    /// This is for a port that takes in events itself between two steps. The same wakes from
+    /// This is for a port that collects events itself between two steps. The same wakes from
     /// outside would go through the inbox, at several times the cost.
-    pub fn within<T>(&self, take_in: impl FnOnce() -> T) -> T {
+    pub fn within<T>(&self, act: impl FnOnce() -> T) -> T {
         let _entered = Entered::new(self.scheduler().worker_context());
-        take_in()
+        act()
     }
 
     /// Returns the levels with ready coroutines, as of this call.

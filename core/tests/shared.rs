@@ -256,7 +256,7 @@ fn an_idle_worker_is_called_once() {
     assert_eq!(taken(), [0, 0], "workers that have left are not called");
 }
 
-/// H8: a worker that takes in events calls no worker for what it finds, because it will poll that.
+/// H8: a worker that collects events calls no worker for what it finds, because it will poll that.
 ///
 /// It passes the call on when it finds more than it takes.
 #[test]

@@ -4,7 +4,7 @@
  * gcc: -O2 -DNFAIR=3
  * pan: -a -f -m100000
  * pan: -noclaim -m100000
- * broken: -DNO_LOOK
+ * broken: -DNO_CHECK
  * broken: -DCHECK_FIRST
  * broken: -DRAISE_TWO_STEPS
  * broken: -DUNMASK_BLINDLY
@@ -17,7 +17,7 @@
  * broken: -DFORGET_KEPT
  * broken: -DCHECK_RING_ONLY
  *
- * One thread, whose executor takes in what has arrived, waits in the kernel, or runs a coroutine that computes for ever; a kernel
+ * One thread, whose executor takes what has arrived, waits in the kernel, or runs a coroutine that computes for ever; a kernel
  * coroutine that completes calls; another thread that wakes a coroutine. The thread's instructions are the steps of `Thread`; an
  * interrupt may come between any two of them, also inside the handler. Each block is one function:
  *
@@ -26,7 +26,7 @@
  *   Completer                                 os/kernel/src/user/syscall/ring/serve.rs, complete
  *   Waker                                     os/user/src/interrupt.rs, interrupt
  *   Kernel, ring_enter, upcall_return         os/kernel/src/user/upcall.rs; user/syscall/ring, enter
- *   take_in                                   os/user/src/ring/shared.rs, take_completions
+ *   take_completions                          os/user/src/ring/shared.rs, take_completions
  *   unmask, take_deferred, serve, region      os/user/src/interrupt.rs
  *   wait                                      os/user/src/runtime.rs
  *
@@ -124,7 +124,7 @@ proctype Waker() {
 /* One instruction of `who`: of the thread while no handler runs on top of it, or of the handler. */
 #define AT(who) (interrupted == who)
 
-inline take_in(who) {
+inline take_completions(who) {
     do
     :: atomic { AT(who) -> taken = taken + ring + inbox; ring = 0; inbox = 0 }
 #ifdef FORGET_KEPT
@@ -149,7 +149,7 @@ inline take_in(who) {
 /* run_more_urgent, Flag::open_when_quiet */
 inline open_when_quiet(who) {
     do
-    :: take_in(who);
+    :: take_completions(who);
 #ifdef CHECK_FIRST
         if
         :: atomic { AT(who) && !SEES } -> atomic { AT(who) -> flag_open = true; at_work = false } break
@@ -157,7 +157,7 @@ inline open_when_quiet(who) {
         fi
 #else
         atomic { AT(who) -> flag_open = true; at_work = false }
-#ifdef NO_LOOK
+#ifdef NO_CHECK
         break
 #else
         if
@@ -202,7 +202,7 @@ proctype Thread() {
     bool wait;
 executor:
     /* Between two polls: the flag is closed, the executor looks. */
-    take_in(false);
+    take_completions(false);
     if
     :: goto executor
     :: goto park

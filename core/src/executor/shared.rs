@@ -363,17 +363,17 @@ impl Worker<'_> {
         }
     }
 
-    /// Calls `take_in` as code that runs here: coroutines that it wakes go straight into the ready
+    /// Calls `act` as code that runs here: coroutines that it wakes go straight into the ready
     /// queues.
     ///
-    /// This is for a platform that takes in events itself between two steps. This worker polls what
+    /// This is for a platform that collects events itself between two steps. This worker polls what
     /// is ready next (rule H8): it calls no other worker before it [steps](Self::step), so it must
     /// do that next.
-    pub fn within<T>(&self, take_in: impl FnOnce() -> T) -> T {
+    pub fn within<T>(&self, act: impl FnOnce() -> T) -> T {
         let worker_context = self.worker_context();
         let _entered = Entered::new(worker_context);
         let _suppressed = SuppressedWakes::new(worker_context);
-        take_in()
+        act()
     }
 }
 

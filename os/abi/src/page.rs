@@ -60,7 +60,7 @@ pub struct ProcessPage {
     pub running: AtomicU64,
     /// Levels with a coroutine that something has arrived for: the kernel sets bits when it
     /// completes a call, other threads of the process when they wake one. The executor clears them
-    /// before it takes in what has arrived.
+    /// before it takes what has arrived.
     pub arriving: AtomicU64,
     /// 0 until an executor runs there: until then the worker counts as [`DEFAULT_LEVEL`].
     pub executors: AtomicUsize,

@@ -78,14 +78,14 @@ impl Shared {
             .ready(&self.header, ENTRIES, write);
     }
 
-    /// The process: computes, is interrupted, and takes in what is there, until it has so many.
+    /// The process: computes, is interrupted, and takes what is there, until it has so many.
     /// Returns their keys.
     fn consume(&self, count: usize) -> Vec<u64> {
         let taken = RefCell::new(Vec::new());
         let head = RefCell::new(0);
         loop {
             self.flag.open_when_quiet(
-                || self.take_in(&mut head.borrow_mut(), &mut taken.borrow_mut()),
+                || self.take_completions(&mut head.borrow_mut(), &mut taken.borrow_mut()),
                 || self.header.has_completions(*head.borrow()),
             );
             if taken.borrow().len() >= count {
@@ -95,7 +95,7 @@ impl Shared {
         }
     }
 
-    fn take_in(&self, head: &mut u32, taken: &mut Vec<u64>) {
+    fn take_completions(&self, head: &mut u32, taken: &mut Vec<u64>) {
         let ring = self.header.completions();
         loop {
             while ring.available(*head) != 0 {

@@ -115,7 +115,7 @@ pub(crate) fn init(machine: &Machine) {
 
 /// Moves the bytes that have come into the buffer.
 fn interrupt() {
-    let interrupted = CONSOLE.lock().take_in();
+    let interrupted = CONSOLE.lock().receive();
     READERS.wake_all();
     end(interrupted);
 }
@@ -177,7 +177,7 @@ impl Console {
     /// Takes what the port has, as far as there is room.
     ///
     /// Returns the group of processes that was interrupted.
-    fn take_in(&mut self) -> Option<Group> {
+    fn receive(&mut self) -> Option<Group> {
         let mut interrupted = None;
         while !self.is_full() {
             let received = self.port.as_mut().map(Uart16550::try_receive_byte);
@@ -326,7 +326,7 @@ pub(crate) async fn read(
         console.input.drain(..taken);
         console.complete -= taken;
         if console.stalled {
-            interrupted = console.take_in();
+            interrupted = console.receive();
         }
         Poll::Ready(Ok(count))
     })

@@ -76,7 +76,7 @@ pub(crate) fn has_more_urgent_work() -> bool {
     (pending || ready) && must_yield(pending)
 }
 
-/// Tests whether anything has arrived that the executor takes in when the calling coroutine yields.
+/// Tests whether anything has arrived that the executor takes when the calling coroutine yields.
 ///
 /// False where no coroutine runs.
 pub(crate) fn has_arrivals() -> bool {

@@ -67,7 +67,7 @@ impl Scheduler {
             (block.inbox_next).store(self.taken.replace(last), Ordering::Relaxed);
             last = before;
         }
-        // Often nothing was pushed: the platform has announced something that it takes in itself.
+        // Often nothing was pushed: the platform has announced something that it collects itself.
         if self.has_taken() {
             self.apply_taken();
         }

@@ -179,7 +179,7 @@ impl Port {
     /// Gives a frame to the stack.
     ///
     /// `sockets` has the one that it is for, or none.
-    fn take_in(&mut self, now: u64, frame: &[u8], sockets: &mut SocketSet<'static>) {
+    fn receive(&mut self, now: u64, frame: &[u8], sockets: &mut SocketSet<'static>) {
         let mut sent = 0;
         let mut step = Step {
             link: &mut self.link,
@@ -427,7 +427,7 @@ impl Stack {
             },
             Frame::Udp(local) => TABLE.lock().datagrams(local),
             Frame::Neighbour => {
-                port.take_in(now, frame, &mut SocketSet::new(Vec::new()));
+                port.receive(now, frame, &mut SocketSet::new(Vec::new()));
                 // Some sockets may have waited for this.
                 if self.resumed.is_some() {
                     self.resumes_again = true;
@@ -444,11 +444,11 @@ impl Stack {
             Some(socket) if socket.way == way => {
                 let mut state = socket.state.lock();
                 let before = phase(&socket, &mut state);
-                port.take_in(now, frame, &mut state.sockets);
+                port.receive(now, frame, &mut state.sockets);
                 self.handle_event(now, &socket, &mut state, before, Cause::Frame);
             }
             // It belongs to no socket, so the stack answers it.
-            _ => port.take_in(now, frame, &mut SocketSet::new(Vec::new())),
+            _ => port.receive(now, frame, &mut SocketSet::new(Vec::new())),
         }
     }
 
