@@ -5,7 +5,10 @@
 
 #![cfg_attr(
     not(all(feature = "stats", feature = "hooks")),
-    allow(unused_variables, reason = "what is not recorded is not read")
+    allow(
+        unused_variables,
+        reason = "each method uses its arguments for a feature alone"
+    )
 )]
 
 use crate::priority::Priority;

@@ -5,7 +5,6 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Debug;
-use core::time::Duration;
 
 use corank_abi::call;
 use corank_abi::error::{
@@ -15,13 +14,11 @@ use corank_abi::error::{
 use corank_abi::file::{FROM_HERE, FROM_START, Stat};
 use corank_user::fs::{self, File, From, Options};
 use corank_user::io::Fd;
-use corank_user::{Error, io, process, time};
+use corank_user::{Error, io, process};
 
-use crate::support::{self, exit_code, kill_and_wait, pipe, tests, without_sockets};
+use crate::support::{self, exit_code, kill_and_wait, pipe, tests};
 
 tests![
-    // The first, when little is kept.
-    what_is_kept_of_the_disk_takes_no_further_memory,
     what_is_written_is_read_back,
     the_position_is_that_of_the_open_file,
     seek_goes_anywhere,
@@ -45,8 +42,6 @@ tests![
     a_killed_writer_leaves_a_whole_file,
     exit_closes_before_wait_returns,
     files_have_the_calendars_date,
-    long_files_are_cut_off_in_steps,
-    nothing_else_is_done_with_a_file_that_is_being_removed,
 ];
 
 /// The directory in which a test works.
@@ -74,7 +69,7 @@ pub(crate) fn remove_all(path: &str) {
     let _ = fs::remove_directory(path);
 }
 
-fn expect_error<T: Debug>(result: Result<T, Error>, code: isize) {
+pub(crate) fn expect_error<T: Debug>(result: Result<T, Error>, code: isize) {
     assert_eq!(result.expect_err("the call fails").code(), code);
 }
 
@@ -684,113 +679,5 @@ fn files_have_the_calendars_date() {
         // FAT counts in steps of two seconds.
         assert!((before - 2..=now() + 2).contains(&modified));
         fs::remove("a").expect("it is not open");
-    });
-}
-
-/// A length above what one step of the file system cuts off, on the disk of the tests.
-const LONG: u64 = 6 << 20;
-
-fn long_files_are_cut_off_in_steps() {
-    in_directory(|| {
-        let free = || fs::space().expect("a disk").free;
-        let before = free();
-        let first = pattern(100_000);
-        for _ in 0..2 {
-            fs::write("long", &first).expect("room");
-            let file = Options::read_write().open("long").expect("the file");
-            for wanted in [LONG, 5 << 20, 70_001, LONG, 1, 0, LONG] {
-                file.truncate(wanted).expect("room");
-                assert_eq!(file.status().expect("it is open").size, wanted);
-                let data = fs::read("long").expect("the file");
-                let kept = data.len().min(70_001);
-                assert_eq!(data.len() as u64, wanted);
-                let zeros = data.iter().skip(kept).filter(|byte| **byte != 0).count();
-                let is_first = wanted >= 5 << 20 && data[..100_000] == first;
-                assert!(is_first || zeros == 0, "{wanted} bytes");
-            }
-            // The file is emptied when it is opened, then removed.
-            drop(file);
-            let file = Options::write().truncate().open("long").expect("the file");
-            assert_eq!(file.status().expect("it is open").size, 0);
-            file.truncate(LONG).expect("room");
-            expect_error(fs::remove("long"), BUSY);
-            assert_eq!(file.status().expect("it is open").size, LONG);
-            drop(file);
-            fs::remove("long").expect("it is closed");
-            expect_error(fs::status("long"), NOT_FOUND);
-            assert_eq!(free(), before);
-        }
-    });
-}
-
-/// Tests that nothing else is done with a file while a less urgent process removes it.
-///
-/// The kernel serves what this process asks meanwhile between two steps of the removal.
-fn nothing_else_is_done_with_a_file_that_is_being_removed() {
-    // There are more steps than questions. At most one step is made between two questions.
-    const VERY_LONG: u64 = 10 * (2 << 20);
-    in_directory(|| {
-        // On a fast disk the removal may be over before anything is asked.
-        let is_seen = || {
-            let file = File::create("long").expect("a file");
-            file.truncate(VERY_LONG).expect("room");
-            drop(file);
-            fs::write("other", b"other").expect("room");
-            let child = process::spawn(|| {
-                support::be_at(63);
-                fs::remove("long").expect("it is closed");
-                0
-            });
-            let child = child.expect("a process");
-            let seen = loop {
-                match fs::status("long") {
-                    Ok(status) if status.size == VERY_LONG => {
-                        time::sleep(Duration::from_micros(100));
-                    }
-                    Ok(_) => {}
-                    Err(error) => {
-                        assert_eq!(error.code(), NOT_FOUND);
-                        break false;
-                    }
-                }
-                let is_busy = |result: Result<(), Error>| matches!(result, Err(error) if error.code() == BUSY);
-                let is_kept = is_busy(File::open("long").map(drop))
-                    && is_busy(fs::remove("long"))
-                    && is_busy(fs::rename("long", "short"));
-                if is_kept {
-                    let replaced = fs::rename("other", "long");
-                    if replaced.is_ok() {
-                        // The removal is over by now.
-                        fs::rename("long", "other").expect("it has just been moved");
-                    }
-                    break is_busy(replaced);
-                }
-            };
-            assert_eq!(process::wait(child).expect("the child").code, 0);
-            seen
-        };
-        assert!((0..50).any(|_| is_seen()));
-        expect_error(fs::status("long"), NOT_FOUND);
-        fs::remove("other").expect("it has its name");
-    });
-}
-
-/// Tests that sectors that were not read before take no more of the kernel's heap.
-fn what_is_kept_of_the_disk_takes_no_further_memory() {
-    in_directory(|| {
-        let used_behind = |length| {
-            fs::write("long", &[]).expect("room");
-            let file = Options::read_write().open("long").expect("the file");
-            file.truncate(length).expect("room");
-            drop(file);
-            fs::remove("long").expect("it is closed");
-            without_sockets().heap_used
-        };
-        // The first time, tables of the kernel grow.
-        let _ = used_behind(1);
-        let before = used_behind(1);
-        let more = used_behind(LONG).saturating_sub(before);
-        // The driver notes some positions in the file, but no sector.
-        assert!(more < 512, "{more} bytes");
     });
 }

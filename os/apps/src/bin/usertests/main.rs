@@ -29,6 +29,7 @@ mod harts;
 mod image;
 mod inheritance;
 mod injected;
+mod long_files;
 mod low_water;
 mod memory;
 mod nesting;
@@ -74,6 +75,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("tables", tables::TESTS),
     ("memory", memory::TESTS),
     ("accounts", accounts::TESTS),
+    ("long_files", long_files::TESTS),
     ("files", files::TESTS),
     ("file_coroutines", file_coroutines::TESTS),
     ("rings", rings::TESTS),

@@ -11,7 +11,8 @@ use crate::rings::{Rings, submission};
 use crate::support::{Test, call, exit_code, frames_free, pipe, quiesced, tests};
 use crate::{
     asynchronous, batches, calls, cancel, connections, coroutines, file_coroutines, files,
-    inheritance, injected, network, pending_reads, pipes, rings, synchronisation, threads, urgency,
+    inheritance, injected, long_files, network, pending_reads, pipes, rings, synchronisation,
+    threads, urgency,
 };
 
 tests![
@@ -31,6 +32,7 @@ tests![
     inheritance_by_threads,
     injected_by_threads,
     files_by_threads,
+    long_files_by_threads,
     file_coroutines_by_threads,
     network_by_threads,
     connections_by_threads,
@@ -101,6 +103,7 @@ by_threads! {
     // The child's program there has its output refused for want of a stack, and still ends well.
     injected_by_threads: injected but &["each_call_says_that_memory_fails"];
     files_by_threads: files but &[];
+    long_files_by_threads: long_files but &[];
     file_coroutines_by_threads: file_coroutines but &[];
     network_by_threads: network but &[];
     // The first two tests tell the two models apart. The level of a read that a kernel thread
