@@ -208,9 +208,16 @@ fn order(levels: [u8; 2], before: impl Fn(u8) + Copy + Send + 'static) -> Vec<u8
         })
         .collect();
     wait_for_calls(2);
-    for key in &keys {
-        key.write(&[1]).expect("room");
-    }
+    // The level of a thread that is no worker is that of worker 0, one of the two. So a tick of the
+    // clock between the writes would let that one go on first. As a worker this thread has a level
+    // of its own, which is more urgent than theirs.
+    runtime::run(Priority::MOST_URGENT, Global::Relaxed, async move {
+        // The kernel follows a worker's level when its thread comes to rest.
+        thread::yield_now();
+        for key in keys {
+            key.write(&[1]).expect("room");
+        }
+    });
     for thread in threads {
         assert_eq!(thread.join(), Ok(()));
     }
