@@ -74,7 +74,8 @@ pub const EXEC: usize = 221;
 /// `waitpid(pid or -1, exit_code: *mut i32 or null) -> pid`, [`FAILED`] without such a child, or
 /// [`STILL_RUNNING`]. Never blocks.
 pub const WAITPID: usize = 260;
-/// `thread_create(entry, argument) -> tid`, or [`FAILED`] without memory for it, or when 32,768
+/// `thread_create(entry, argument) -> tid`: the thread begins at `entry`, with `argument` and its
+/// own number in its first two registers. [`FAILED`] without memory for it, or when 32,768
 /// threads of the process run or have ended and were not waited for.
 pub const THREAD_CREATE: usize = 1000;
 /// `gettid() -> tid`
@@ -212,6 +213,13 @@ pub const HARTS_LIMIT: usize = 4015;
 /// there then. [`FAILED`] when there are [`WORKERS`](crate::page::WORKERS) already, or no memory.
 /// The same number each time.
 pub const WORKER: usize = 4016;
+
+/// `yield_to(tid) -> 0`: yields as [`YIELD`] does, and lends the caller's level to a thread of the
+/// process that is less urgent. That thread keeps it until it yields, or the clock's next tick
+/// interrupts it, and no longer than until another thread of the process gets a loan. [`FAILED`]
+/// without such a thread, when it has ended, and for the caller itself; the caller has yielded even
+/// so.
+pub const YIELD_TO: usize = 4018;
 
 /// Result of [`RING_CANCEL`]: the call has done nothing.
 pub const RING_CANCELLED: isize = 0;

@@ -10,6 +10,7 @@ mod follow;
 mod interrupted;
 mod level;
 mod life;
+mod loan;
 mod memory;
 mod records;
 mod rights;
@@ -52,6 +53,7 @@ use corank_abi::exit_code;
 use corank_abi::page::WORKERS;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use follow::Moving;
+use loan::Loan;
 use spin::Once;
 use table::SpaceId;
 
@@ -91,6 +93,8 @@ pub(crate) struct Process {
     pub calls_made: AtomicUsize,
     /// What a test has asked for.
     pub faults: OwnFaults,
+    /// The thread that has the level of another one; see [`loan`].
+    loan: Loan,
     /// Set when [`State::ending`] is set.
     is_ending: AtomicBool,
     state: Mutex<State>,

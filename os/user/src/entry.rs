@@ -8,9 +8,13 @@ use corank_abi::auxiliary::END;
 
 use crate::local::ThreadBlock;
 use crate::println;
+use crate::thread::Tid;
 
 /// Exit code of a program after its main thread has panicked.
 pub const PANICKED: i32 = 101;
+
+/// The number of the main thread.
+const MAIN: Tid = 0;
 
 /// The main thread's block.
 ///
@@ -20,7 +24,7 @@ struct MainThread(UnsafeCell<ThreadBlock>);
 // SAFETY: only the main thread reaches it, through `tp`.
 unsafe impl Sync for MainThread {}
 
-static MAIN_THREAD: MainThread = MainThread(UnsafeCell::new(ThreadBlock::new()));
+static MAIN_THREAD: MainThread = MainThread(UnsafeCell::new(ThreadBlock::new(MAIN)));
 static ARGUMENT_COUNT: AtomicUsize = AtomicUsize::new(0);
 static ARGUMENTS: AtomicPtr<*const c_char> = AtomicPtr::new(ptr::null_mut());
 

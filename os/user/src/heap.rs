@@ -5,15 +5,15 @@
 //! free chunks in bins by size and finds one with a bit search, whatever their number.
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use corank_abi::call;
 use corank_abi::page::PAGE_SIZE;
 use talc::base::{Talc, binning::Binning};
 use talc::source::Source;
-use talc::{DefaultBinning, TalcLock, lock_api};
+use talc::{DefaultBinning, TalcLock};
 
 use crate::interrupt::Masked;
+use crate::lock::Lock;
 use crate::raw;
 
 /// The heap grows by at least this many bytes, so that growing stays rare beside allocating.
@@ -23,7 +23,7 @@ const SLACK: usize = 64;
 
 /// Talc behind a lock that is never held when the thread is interrupted: an interrupt would come
 /// back for it.
-struct Heap(TalcLock<YieldLock, Program>);
+struct Heap(TalcLock<Lock, Program>);
 
 #[global_allocator]
 static HEAP: Heap = Heap(TalcLock::new(Program { end: None, size: 0 }));
@@ -129,37 +129,5 @@ unsafe impl Source for Program {
         talc.source.size += growth;
         talc.source.end = end;
         end.map(|_| ()).ok_or(())
-    }
-}
-
-/// A lock for a few instructions: a thread that finds it taken gives its turn away, so that the
-/// holder can go on.
-struct YieldLock(AtomicBool);
-
-// SAFETY: the flag is set by one thread at a time (`swap`), and only that one clears it.
-unsafe impl lock_api::RawMutex for YieldLock {
-    // The trait asks for a constant as the initial value.
-    #[allow(
-        clippy::declare_interior_mutable_const,
-        reason = "not every version of clippy exempts implementations of traits"
-    )]
-    const INIT: Self = Self(AtomicBool::new(false));
-    type GuardMarker = lock_api::GuardNoSend;
-
-    #[inline]
-    fn lock(&self) {
-        while !self.try_lock() {
-            crate::thread::yield_now();
-        }
-    }
-
-    #[inline]
-    fn try_lock(&self) -> bool {
-        !self.0.swap(true, Ordering::Acquire)
-    }
-
-    #[inline]
-    unsafe fn unlock(&self) {
-        self.0.store(false, Ordering::Release);
     }
 }

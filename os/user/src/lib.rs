@@ -34,6 +34,7 @@ pub mod information;
 pub mod interrupt;
 pub mod io;
 mod local;
+mod lock;
 pub mod net;
 pub mod page;
 pub mod process;

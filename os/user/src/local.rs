@@ -16,6 +16,7 @@ use corank::image::CONTEXT_SLOT;
 use crate::raw::number_call;
 use crate::ring::Ring;
 use crate::runtime::Runtime;
+use crate::thread::Tid;
 
 /// One thread's own variables.
 ///
@@ -27,6 +28,8 @@ pub(crate) struct ThreadBlock {
     reserved: [usize; CONTEXT_SLOT / size_of::<usize>()],
     /// The executor that runs on this thread: the scheduler's context slot.
     pub(crate) context: Cell<*const ()>,
+    /// Its number.
+    pub(crate) tid: Tid,
     /// The rings that it has set up.
     pub(crate) ring: Cell<Option<&'static Ring>>,
     /// Which of the process's workers it is.
@@ -47,8 +50,10 @@ pub(crate) struct ThreadBlock {
 }
 
 impl ThreadBlock {
-    pub(crate) const fn new() -> Self {
+    /// Makes the block of the thread with this number.
+    pub(crate) const fn new(tid: Tid) -> Self {
         Self {
+            tid,
             reserved: [0; CONTEXT_SLOT / size_of::<usize>()],
             context: Cell::new(ptr::null()),
             ring: Cell::new(None),

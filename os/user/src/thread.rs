@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use corank_abi::call;
 
-use crate::local::ThreadBlock;
+use crate::local::{self, ThreadBlock};
 use crate::raw::{Error, number_call};
 use crate::ring::Ring;
 
@@ -19,10 +19,24 @@ pub fn yield_now() {
     let _ = number_call(call::YIELD, [0; 3]);
 }
 
+/// Yields as [`yield_now`] does, and lends the caller's level to another thread of this process.
+///
+/// For a lock whose holder is known and may be less urgent than the caller: with [`yield_now`] a
+/// hart would run the caller again at once. The other thread has the level until it yields, or at
+/// most until the next tick of the clock. So the one that unlocks yields if another one waits, and
+/// the one that waits asks again. A process has one loan at a time: the last one.
+///
+/// # Errors
+/// There is no such thread, it has ended, or it is the caller. The caller has yielded even so.
+pub fn yield_to(thread: Tid) -> Result<(), Error> {
+    number_call(call::YIELD_TO, [thread, 0, 0]).map(drop)
+}
+
 /// Returns the calling thread's number.
+#[inline]
 #[must_use]
 pub fn id() -> Tid {
-    number_call(call::GETTID, [0; 3]).unwrap_or(0)
+    local::block().tid
 }
 
 /// Whether this process has ever started a thread beside its main one.
@@ -114,7 +128,7 @@ where
         body,
         packet: Arc::clone(&packet),
     }));
-    let entry = trampoline::<T, F> as extern "C" fn(*mut Start<T, F>) -> !;
+    let entry = trampoline::<T, F> as extern "C" fn(*mut Start<T, F>, Tid) -> !;
     match number_call(
         call::THREAD_CREATE,
         [entry as usize, start.expose_provenance(), 0],
@@ -133,8 +147,8 @@ struct Start<T, F> {
     packet: Arc<Packet<T>>,
 }
 
-extern "C" fn trampoline<T, F: FnOnce() -> T>(start: *mut Start<T, F>) -> ! {
-    let block = ThreadBlock::new();
+extern "C" fn trampoline<T, F: FnOnce() -> T>(start: *mut Start<T, F>, tid: Tid) -> ! {
+    let block = ThreadBlock::new(tid);
     // SAFETY: it lies in this thread's first stack frame, which is never left.
     unsafe { block.install() };
     // SAFETY: `spawn` has made the box for this thread alone.

@@ -1,5 +1,6 @@
 //! How processes and threads begin and end.
 use super::level::Global;
+use super::loan::Loan;
 use super::memory::release;
 use super::table::SpaceId;
 use super::{Kind, Numbered, Process, Slot, State, Worker, follow, interrupted, table};
@@ -156,6 +157,7 @@ impl Process {
             time: AtomicU64::new(0),
             calls_made: AtomicUsize::new(0),
             faults: OwnFaults::new(),
+            loan: Loan::none(),
             is_ending: AtomicBool::new(false),
             state: Mutex::new(state),
             group: Mutex::new(Group::of_first(pid)),
@@ -471,6 +473,7 @@ impl Process {
             self.with_memory(|space| space.unmap_stack(tid), ());
         }
         let mut state = self.state.lock();
+        self.loan.forget(tid);
         if matches!(state.threads[tid], Slot::Starting) {
             // A thread that could not start is forgotten.
             state.threads.remove(tid);

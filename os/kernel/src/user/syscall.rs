@@ -81,7 +81,7 @@ pub(crate) fn serve_at_once(thread: &Thread, context: &Context) -> Option<Result
     let [first, second, _] = arguments;
     let process = &thread.process;
     Some(Ok(match number {
-        EXIT | YIELD | FORK | EXEC | RING_CANCEL | RING_REPRIORITIZE | UPCALL_RETURN
+        EXIT | YIELD | YIELD_TO | FORK | EXEC | RING_CANCEL | RING_REPRIORITIZE | UPCALL_RETURN
         | HARTS_LIMIT | QUIESCE => return None,
         WAITTID | WAIT_THREAD if first == thread.tid => FAILED,
         READ | WRITE | SEMAPHORE_DOWN | MUTEX_LOCK | CONDVAR_WAIT | SLEEP | WAIT_PROCESS
@@ -122,6 +122,12 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
             thread.come_to_rest();
             corank::yield_now().await;
             0
+        }
+        YIELD_TO => {
+            thread.come_to_rest();
+            let lent = thread.lend_level(first);
+            corank::yield_now().await;
+            if lent { 0 } else { FAILED }
         }
         UPCALL_RETURN => return Err(End::Handler(first)),
         FORK | EXEC | SBRK | KILL | GROUP_SET | FOREGROUND | RING_REPRIORITIZE | RING_CANCEL

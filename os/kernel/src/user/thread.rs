@@ -101,7 +101,13 @@ impl Thread {
     /// Makes its worker count by what it says, because the thread yields or waits.
     #[inline(always)]
     pub(crate) fn come_to_rest(&self) {
+        self.process.end_loan(self.tid);
         self.worker().come_to_rest(&self.process);
+    }
+
+    /// Lends its level to another thread of its process; see [`Process::lend_level`].
+    pub(crate) fn lend_level(&self, tid: usize) -> bool {
+        tid != self.tid && self.process.lend_level(self.worker(), tid)
     }
 
     /// Makes the kernel check its worker's timers from now on.
@@ -158,7 +164,8 @@ pub(crate) fn start_main(process: &Arc<Process>, context: Context) -> Result<(),
     start(process, |_| Ok(context)).map(drop)
 }
 
-/// Starts a thread with a stack of its own at `entry`, with `argument` in its first register.
+/// Starts a thread with a stack of its own at `entry`, with `argument` and its number in its first
+/// registers.
 ///
 /// Returns its number.
 ///
@@ -173,6 +180,7 @@ pub(crate) fn start_at(
         let top = process.with_memory(|space| space.map_stack(tid), Err(OutOfMemory))?;
         let mut context = Context::new(entry, top);
         context.x[10] = argument;
+        context.x[11] = tid;
         Ok(context)
     })
 }

@@ -45,6 +45,7 @@ pub(crate) const CALLS: &[Call] = &[
     (GET_TIME, [N, N, N]),
     (GETPID, [N, N, N]),
     (WAITPID, [N, M, N]),
+    (YIELD_TO, [O, N, N]),
     (GETTID, [N, N, N]),
     (WAITTID, [O, N, N]),
     (MUTEX_CREATE, [O, N, N]),

@@ -29,6 +29,7 @@ mod harts;
 mod image;
 mod inheritance;
 mod injected;
+mod loans;
 mod long_files;
 mod low_water;
 mod memory;
@@ -87,6 +88,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("cancel", cancel::TESTS),
     ("coroutines", coroutines::TESTS),
     ("workers", workers::TESTS),
+    ("loans", loans::TESTS),
     ("urgency", urgency::TESTS),
     ("timers", timers::TESTS),
     ("harts", harts::TESTS),
