@@ -184,6 +184,33 @@ fn other_timers_bring_no_sleeper_forward() {
     assert!(in_vain < 70, "{in_vain} checks in vain");
 }
 
+/// Urgent work each 100 ms counts as urgent 10 times a second, beside bulk work that sleeps a
+/// millisecond at a time.
+///
+/// Without the search for exact bounds the executor counts as urgent 1,830 times.
+#[test]
+fn frequent_bulk_timers_do_not_count_as_urgent() {
+    const MILLISECOND: u64 = 10;
+    let (executor, shown) = platform();
+    let bulk = [0, 5].map(|begin| (40, MILLISECOND, begin));
+    for (at, period, begin) in [(5, 100 * MILLISECOND, 2)].into_iter().chain(bulk) {
+        drop(spawn(&executor, at, async move {
+            for round in 1.. {
+                time::sleep_until(begin + round * period).await;
+            }
+        }));
+    }
+    executor.run_until_idle();
+    let mut urgent = 0;
+    for now in 0..=1010 * MILLISECOND {
+        let due = shown.check(now, Levels::NONE).levels;
+        urgent += u32::from(due.contains(level(5)));
+        executor.advance(now);
+        executor.run_until_idle();
+    }
+    assert_eq!(urgent, 10);
+}
+
 #[derive(Clone, Debug)]
 enum Operation {
     Sleep {

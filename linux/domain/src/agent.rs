@@ -200,13 +200,13 @@ impl Agent {
             thread::sleep(self.shared.timing.tick.max(throttle::PAUSE));
             return;
         }
-        let happened: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        let readable: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
-        if happened[0] {
+        if readable[0] {
             let _ = rustix::io::read(&self.shared.wakeup, &mut [0; 8]);
         }
-        let changed = self.hear(&happened[2..], clock::now());
-        if happened[1] && pause.is_none() {
+        let changed = self.receive(&readable[2..], clock::now());
+        if readable[1] && pause.is_none() {
             self.open(clock::now());
         }
         if changed {
@@ -214,15 +214,15 @@ impl Agent {
         }
     }
 
-    /// Handles what came over the connections. Returns true if the membership has changed.
-    fn hear(&mut self, happened: &[bool], now: Nanoseconds) -> bool {
+    /// Handles what has come over the connections. Returns true if the membership has changed.
+    fn receive(&mut self, readable: &[bool], now: Nanoseconds) -> bool {
         let mut changed = false;
-        let mut happened = happened.iter();
+        let mut readable = readable.iter();
         let throttle = &mut self.throttle;
         self.links.retain_mut(|link| {
-            let heard = happened.next() == Some(&true);
+            let is_readable = readable.next() == Some(&true);
             match &link.stage {
-                Stage::Unknown { until } if !heard => now < *until,
+                Stage::Unknown { until } if !is_readable => now < *until,
                 Stage::Unknown { .. } => match link.receive_handshake() {
                     Ok(participates) => {
                         changed |= participates;
@@ -237,7 +237,7 @@ impl Agent {
                 },
                 // Participants send nothing after the handshake. So the other process has ended, or
                 // breaks that rule.
-                stage if heard => {
+                stage if is_readable => {
                     changed |= matches!(stage, Stage::Participant(_));
                     false
                 }

@@ -22,13 +22,13 @@ impl Doorbell {
     ///
     /// It is one relaxed load, for use before every poll.
     #[inline]
-    pub(crate) fn glance(&self) -> u32 {
+    pub(crate) fn load(&self) -> u32 {
         self.word.load(Ordering::Relaxed)
     }
 
-    /// Returns the word like [`glance`](Self::glance), and makes visible what the last ringer did
+    /// Returns the word like [`load`](Self::load), and makes visible what the last ringer did
     /// before.
-    pub(crate) fn listen(&self) -> u32 {
+    pub(crate) fn load_acquire(&self) -> u32 {
         self.word.load(Ordering::Acquire)
     }
 
@@ -43,11 +43,11 @@ impl Doorbell {
         self.wake();
     }
 
-    /// Sleeps until the doorbell rings, unless it has rung since the word was `heard`.
+    /// Sleeps until the doorbell rings, unless it has rung since the word was `seen`.
     ///
     /// It sleeps at most for `limit`, and possibly for less.
     #[cfg(not(loom))]
-    pub(crate) fn sleep(&self, heard: u32, limit: Duration) {
+    pub(crate) fn sleep(&self, seen: u32, limit: Duration) {
         use rustix::thread::futex;
         let limit = rustix::fs::Timespec {
             tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
@@ -55,7 +55,7 @@ impl Doorbell {
         };
         // Not private, because the ringer is another process. It fails where the word has changed,
         // after the limit and at a signal. In each of these cases the caller checks again.
-        let _ = futex::wait(&self.word, futex::Flags::empty(), heard, Some(&limit));
+        let _ = futex::wait(&self.word, futex::Flags::empty(), seen, Some(&limit));
     }
 
     #[cfg(not(loom))]
@@ -66,8 +66,8 @@ impl Doorbell {
     }
 
     #[cfg(loom)]
-    pub(crate) fn sleep(&self, heard: u32, _limit: Duration) {
-        self.kernel.sleep(|| self.glance() == heard);
+    pub(crate) fn sleep(&self, seen: u32, _limit: Duration) {
+        self.kernel.sleep(|| self.load() == seen);
     }
 
     #[cfg(loom)]

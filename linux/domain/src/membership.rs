@@ -230,7 +230,7 @@ mod tests {
         }
 
         fn rings(&self) -> Vec<u32> {
-            self.doorbells.iter().map(Doorbell::glance).collect()
+            self.doorbells.iter().map(Doorbell::load).collect()
         }
     }
 

@@ -87,7 +87,7 @@ impl Watcher {
             } else {
                 Duration::ZERO
             };
-            if !self.listen(patience) {
+            if !self.receive(patience) {
                 break;
             }
         }
@@ -143,7 +143,7 @@ impl Watcher {
     }
 
     /// Handles what comes within this time. Returns false if nothing does.
-    fn listen(&mut self, patience: Duration) -> bool {
+    fn receive(&mut self, patience: Duration) -> bool {
         let limit = Timespec {
             tv_sec: patience.as_secs() as i64,
             tv_nsec: patience.subsec_nanos().into(),
@@ -154,11 +154,11 @@ impl Watcher {
         if !poll(&mut fds, Some(&limit)).is_ok_and(|count| count > 0) {
             return false;
         }
-        let happened: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        let readable: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
-        let mut happened = happened.into_iter();
+        let mut readable = readable.into_iter();
         self.links.retain_mut(|link| {
-            if !happened.next().unwrap_or(false) {
+            if !readable.next().unwrap_or(false) {
                 return true;
             }
             // After the handshake nothing comes but the end.

@@ -36,7 +36,7 @@ pub struct Worker {
     /// Whether there is nothing to ask, because there is no other participant.
     alone_flag: AloneFlag,
     /// The doorbell's word at the last decision.
-    heard: Cell<u32>,
+    rings_seen: Cell<u32>,
     /// The claim that the others see.
     claim: Cell<Option<Claim>>,
     /// The last decision: the most urgent level for which this worker has to step aside.
@@ -104,7 +104,7 @@ impl Worker {
             _guard: guard,
             index,
             published,
-            heard: Cell::new(0),
+            rings_seen: Cell::new(0),
             claim: Cell::new(None),
             decision: Cell::new(None),
             running_since: Cell::new(0),
@@ -164,24 +164,24 @@ impl Worker {
         loop {
             #[cfg(test)]
             self.shared.checks_aside.fetch_add(1, Ordering::Relaxed);
-            let heard = self.doorbell.listen();
+            let seen = self.doorbell.load_acquire();
             if self.decide(now).is_none() {
-                self.resume(claim, now, heard);
+                self.resume(claim, now, seen);
                 return Back::Called;
             }
             if self.shared.called[self.index].swap(false, Ordering::Acquire) {
-                return self.stay_aside(heard, Back::Interrupted);
+                return self.stay_aside(seen, Back::Interrupted);
             }
             let elapsed = Duration::from_nanos(now.saturating_sub(began));
             let Some(left) = limit.checked_sub(elapsed).filter(|left| !left.is_zero()) else {
-                return self.stay_aside(heard, Back::Elapsed);
+                return self.stay_aside(seen, Back::Elapsed);
             };
             let tick = self.shared.timing.tick;
             if rings.are_too_many(now, tick) {
                 std::thread::sleep(left.min(tick));
             } else {
                 // It relies on a call of another process for no longer than that.
-                self.doorbell.sleep(heard, left.min(5 * tick));
+                self.doorbell.sleep(seen, left.min(5 * tick));
             }
             now = clock::now();
         }
@@ -200,7 +200,7 @@ impl Worker {
     }
 
     /// Resumes the worker, because there is a processor for it.
-    fn resume(&self, claim: Claim, now: Nanoseconds, heard: u32) {
+    fn resume(&self, claim: Claim, now: Nanoseconds, seen: u32) {
         self.show(
             Claim {
                 state: ClaimState::Running,
@@ -209,23 +209,23 @@ impl Worker {
             now,
         );
         self.running_since.set(now);
-        self.heard.set(heard);
+        self.rings_seen.set(seen);
         self.decision.set(None);
     }
 
     /// Leaves the worker aside. It checks for events and will ask again.
-    fn stay_aside(&self, heard: u32, back: Back) -> Back {
-        self.heard.set(heard);
+    fn stay_aside(&self, seen: u32, back: Back) -> Back {
+        self.rings_seen.set(seen);
         back
     }
 
     #[inline(never)]
     fn ask(&self) -> Option<Priority> {
-        let rung = self.doorbell.glance();
+        let seen = self.doorbell.load();
         let waiting = self.published.ready().union(self.published.arriving());
         let level = waiting.most_urgent()?;
         let claimed = self.claim.get().map(|claim| claim.level);
-        if rung == self.heard.get() && claimed == Some(level) {
+        if seen == self.rings_seen.get() && claimed == Some(level) {
             return self.decision.get();
         }
         self.claim_and_decide(level)
@@ -234,8 +234,8 @@ impl Worker {
     /// Shows what is picked next, and decides whether to step aside.
     #[cold]
     fn claim_and_decide(&self, level: Priority) -> Option<Priority> {
-        let heard = self.doorbell.listen();
-        let was_rung = heard != self.heard.replace(heard);
+        let seen = self.doorbell.load_acquire();
+        let was_rung = seen != self.rings_seen.replace(seen);
         let membership = self.shared.membership.load();
         if membership.is_alone() {
             (self.alone_flag).set_while(|| self.shared.membership.load().is_alone());
@@ -248,7 +248,7 @@ impl Worker {
         let now = clock::now();
         let timing = &self.shared.timing;
         let behind = self.shared.scheduling_classes.raise(level);
-        self.mind_timers(self.shared.scheduling_classes.is_urgent());
+        self.make_timers_exact(self.shared.scheduling_classes.is_urgent());
         let mut claim = match self.claim.get() {
             Some(claim) if claim.level == level => Claim {
                 state: ClaimState::Running,
@@ -298,7 +298,7 @@ impl Worker {
     ///
     /// Otherwise Linux may delay a timer by its slack, however urgent the work that waits for it
     /// is.
-    fn mind_timers(&self, exact: bool) {
+    fn make_timers_exact(&self, exact: bool) {
         match (exact, self.slack.take()) {
             (true, None) => self.slack.set(Slack::LEAST.set()),
             (false, Some(slack)) => drop(slack.set()),
@@ -341,7 +341,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.shared.alone_flags.leave(self.index);
         self.idle();
-        self.mind_timers(false);
+        self.make_timers_exact(false);
         self.shared.scheduling_classes.leave(self.index);
         self.shared.give_slot_back(self.index);
     }
