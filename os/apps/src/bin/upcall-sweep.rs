@@ -109,16 +109,17 @@ fn forget_interrupts() {
 
 /// The rounds of one scene, and where interrupts came in them.
 ///
-/// The first pass finds, in steps, the delays on which the interrupt meets the path. Then each of
-/// them has its round, several times, because the clock's own ticks come in between now and then,
-/// and move an interrupt. Missing places are then aimed at with the delays around the one that met
-/// the instruction before them.
+/// The first pass finds, in steps, the delays on which the interrupt meets the path. The other
+/// passes take pseudo-random ones from that range: how long the kernel works differs from round to
+/// round, in a pattern that comes back, so delays in order might leave out the same places again
+/// and again. Missing places are aimed at with the delays around the one that met the instruction
+/// before them.
 struct Sweep {
     /// Places where interrupts came, and the last delay of each.
     places: BTreeMap<usize, usize>,
     /// Least number of places.
     least: usize,
-    /// The first and the last delay that met the path in the first pass, and a little more.
+    /// The first and the last delay that has met the path.
     ///
     /// There may be gaps in between. The kernel's work between a system call and the next
     /// instruction can take long, and an interrupt that comes meanwhile comes behind the call.
@@ -126,10 +127,26 @@ struct Sweep {
     /// Number of times that the first pass has found none.
     tries: usize,
     pass: usize,
-    /// The last delay of this pass.
-    last: usize,
+    /// The rounds that this pass still has; unused in the first one.
+    left: usize,
+    /// The least delay of this pass, and the number of its delays.
+    delays: (usize, usize),
     delay: usize,
     rounds: usize,
+    random: Random,
+}
+
+/// A sequence of pseudo-random numbers: the linear congruential generator of Knuth's MMIX.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound
+    }
 }
 
 /// Report of a missing place.
@@ -165,9 +182,11 @@ impl Sweep {
             range: None,
             tries: 0,
             pass: 0,
-            last: ROUNDS,
+            left: 0,
+            delays: (0, 0),
             delay: 0,
             rounds: 0,
+            random: Random(1),
         }
     }
 
@@ -175,21 +194,36 @@ impl Sweep {
     fn next(&mut self) -> Option<usize> {
         forget_interrupts();
         self.rounds += 1;
-        self.delay += if self.pass == 0 { STEP } else { 1 };
-        if self.delay <= self.last {
-            return Some(self.delay);
+        if self.pass == 0 {
+            self.delay += STEP;
+            if self.delay <= ROUNDS {
+                return Some(self.delay);
+            }
+            // There are other delays between those of the first pass.
+            if self.range.is_none() && self.tries + 1 < STEP {
+                self.tries += 1;
+                self.delay = self.tries;
+                return Some(self.delay);
+            }
         }
-        // There are other delays between those of the first pass.
-        if self.range.is_none() && self.tries + 1 < STEP {
-            self.tries += 1;
-            self.delay = self.tries;
-            return Some(self.delay);
+        if self.left == 0 && !self.begin_pass() {
+            return None;
         }
-        let (first, last) = self.range?;
+        self.left -= 1;
+        let (first, count) = self.delays;
+        self.delay = first + self.random.below(count);
+        Some(self.delay)
+    }
+
+    /// Begins the next pass, unless there are places enough, or there have been too many rounds.
+    fn begin_pass(&mut self) -> bool {
+        let Some((first, last)) = self.range else {
+            return false;
+        };
         self.pass += 1;
         let complaint = self.complaint();
         if self.pass > WHOLE && complaint.is_none() || self.rounds > MOST {
-            return None;
+            return false;
         }
         let near = complaint.and_then(|complaint| complaint.near);
         // Every eighth pass goes over the whole range again, where other instructions are missing,
@@ -199,21 +233,19 @@ impl Sweep {
             Some(near) => (near, near),
             None => (first, last),
         };
-        // By another number each time: what differs from round to round then comes at other delays.
-        let margin = MARGIN + self.pass % STEP;
-        self.delay = first.saturating_sub(margin);
-        self.last = (last + margin).min(ROUNDS);
-        Some(self.delay)
+        let first = first.saturating_sub(MARGIN);
+        let count = (last + MARGIN).min(ROUNDS) - first + 1;
+        self.delays = (first, count);
+        self.left = count;
+        true
     }
 
     /// Notes where the round's interrupt came, if there was one.
     fn end(&mut self) -> Option<usize> {
         let place = last_interrupted()?;
         self.places.insert(place, self.delay);
-        if self.pass == 0 {
-            let (first, last) = self.range.unwrap_or((self.delay, self.delay));
-            self.range = Some((first.min(self.delay), last.max(self.delay)));
-        }
+        let (first, last) = self.range.unwrap_or((self.delay, self.delay));
+        self.range = Some((first.min(self.delay), last.max(self.delay)));
         Some(place)
     }
 
