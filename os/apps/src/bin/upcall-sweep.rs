@@ -133,20 +133,7 @@ struct Sweep {
     delays: (usize, usize),
     delay: usize,
     rounds: usize,
-    random: Random,
-}
-
-/// A sequence of pseudo-random numbers: the linear congruential generator of Knuth's MMIX.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % bound
-    }
+    random: fastrand::Rng,
 }
 
 /// Report of a missing place.
@@ -186,7 +173,7 @@ impl Sweep {
             delays: (0, 0),
             delay: 0,
             rounds: 0,
-            random: Random(1),
+            random: fastrand::Rng::with_seed(1),
         }
     }
 
@@ -211,7 +198,7 @@ impl Sweep {
         }
         self.left -= 1;
         let (first, count) = self.delays;
-        self.delay = first + self.random.below(count);
+        self.delay = first + self.random.usize(..count);
         Some(self.delay)
     }
 

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use corank_user::interrupt::{preemptible, stacks};
 use corank_user::{block_on, process, ring, spawn};
 
-use crate::preemption::{ask_while_it_waits, is_too_early, level, on_a_byte, ring_it};
+use crate::interrupting::{ask_while_it_waits, is_too_early, level, on_a_byte, ring_it};
 use crate::support::{KILL, exit_code, pipe, tests};
 
 tests![

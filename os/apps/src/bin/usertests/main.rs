@@ -17,6 +17,7 @@ mod batches;
 mod calls;
 mod cancel;
 mod chains;
+mod computations;
 mod connections;
 mod coroutines;
 mod faults;
@@ -29,6 +30,7 @@ mod harts;
 mod image;
 mod inheritance;
 mod injected;
+mod interrupting;
 mod loans;
 mod long_files;
 mod low_water;
@@ -98,6 +100,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("service", service::TESTS),
     ("upcalls", upcalls::TESTS),
     ("preemption", preemption::TESTS),
+    ("computations", computations::TESTS),
     ("handlers", handlers::TESTS),
     ("nesting", nesting::TESTS),
     ("hardening", hardening::TESTS),

@@ -12,7 +12,7 @@ use corank_user::interrupt::preemptible;
 use corank_user::sync::{Condvar, Mutex, Semaphore};
 use corank_user::{block_on, process, thread};
 
-use crate::preemption::{on_a_byte, ring_it};
+use crate::interrupting::{on_a_byte, ring_it};
 use crate::support::{call, exit_code, one_hart, tests};
 
 tests![
