@@ -230,10 +230,12 @@ fn sleeping_coroutines_wake_in_order() {
     let log = alloc::rc::Rc::clone(&order);
     let start = corank_user::time::ticks();
     block_on(async move {
+        // However long it takes until they sleep, these times have an order.
+        let begin = time::now();
         let handles = [30_u64, 10, 20].map(|milliseconds| {
             let log = alloc::rc::Rc::clone(&log);
             let task = async move {
-                time::sleep(Duration::from_millis(milliseconds)).await;
+                time::sleep_until(begin + milliseconds * 1_000_000).await;
                 log.borrow_mut().push(milliseconds);
             };
             spawn(Priority::DEFAULT, task).expect("memory")
