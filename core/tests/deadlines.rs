@@ -73,7 +73,7 @@ fn a_check_says_what_is_due_and_what_comes_next() {
 }
 
 #[test]
-fn a_sleeper_takes_its_deadline_along() {
+fn a_sleeper_moves_its_deadline_to_its_new_level() {
     let (executor, shown) = platform();
     let sleeper = sleeper(&executor, 40, 10);
     sleeper.reprioritize(level(5));
@@ -86,7 +86,7 @@ fn a_sleeper_takes_its_deadline_along() {
 }
 
 #[test]
-fn one_that_never_slept_takes_nothing_along() {
+fn a_coroutine_without_a_timer_moves_no_deadline() {
     let (executor, shown) = platform();
     let _sleeper = sleeper(&executor, 40, 10);
     let event = Rc::new(Event::new());
@@ -99,7 +99,7 @@ fn one_that_never_slept_takes_nothing_along() {
 
 /// A waiter for a mutex makes its holder more urgent (I1), even while the holder sleeps.
 #[test]
-fn urgency_on_loan_counts() {
+fn a_donated_level_counts_for_the_deadline() {
     let (executor, shown) = platform();
     let mutex = Rc::new(Mutex::new(()));
     for at in [40, 5] {
@@ -331,7 +331,7 @@ proptest! {
 /// Several workers of an executor show their deadlines in one place, from whichever of them.
 #[cfg(feature = "std")]
 #[test]
-fn several_workers_show_one() {
+fn several_workers_share_one_set_of_bounds() {
     use corank::{SharedExecutor, workers};
     use std::task::Waker;
 

@@ -138,7 +138,7 @@ fn executor_drops_whatever_is_left_once() {
 }
 
 #[test]
-fn executor_that_was_never_used() {
+fn an_unused_executor_is_dropped() {
     drop(executor());
 }
 

@@ -17,7 +17,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use futures::{FutureExt, join, select_biased};
 
 #[test]
-fn a_channel_of_another_crate_between_coroutines() {
+fn a_channel_of_another_crate_connects_coroutines() {
     let executor = executor();
     let (sender, receiver) = async_channel::bounded(2);
     drop(spawn(&executor, 5, async move {
@@ -33,7 +33,7 @@ fn a_channel_of_another_crate_between_coroutines() {
 }
 
 #[test]
-fn a_channel_of_another_crate_between_threads() {
+fn a_channel_of_another_crate_connects_threads() {
     let (to_thread, requests) = async_channel::bounded::<u32>(1);
     let (answers, from_thread) = async_channel::bounded::<u32>(1);
     let server = thread::spawn(move || {
@@ -190,7 +190,7 @@ fn select_drops_the_loser_and_nothing_is_lost() {
 }
 
 #[test]
-fn the_lock_works_inside_combinators_and_lends_through_them() {
+fn the_lock_donates_through_combinators() {
     let executor = executor();
     let (mutex, gate) = (Rc::new(Mutex::new(())), Rc::new(Event::new()));
     let (theirs, opened) = (mutex.clone(), gate.clone());
@@ -230,7 +230,7 @@ fn the_lock_works_inside_combinators_and_lends_through_them() {
 }
 
 #[test]
-fn a_time_limit_on_a_future_of_another_crate() {
+fn a_time_limit_ends_a_future_of_another_crate() {
     coroutine_run(
         async {
             let (sender, receiver) = async_channel::bounded::<()>(1);
@@ -247,7 +247,7 @@ fn a_time_limit_on_a_future_of_another_crate() {
 }
 
 #[test]
-fn primitives_wake_what_is_not_a_coroutine() {
+fn primitives_wake_code_outside_coroutines() {
     // No executor at all: `block_on` of another crate, with a waker of its own.
     let (mutex, event) = (Mutex::new(1), Event::new());
     let guard = mutex.try_lock().unwrap();

@@ -131,7 +131,7 @@ fn trimmed_executor_gives_memory_of_futures_back() {
 }
 
 #[test]
-fn a_million_at_once() {
+fn a_million_coroutines_run_at_once() {
     const MANY: usize = 1_000_000;
     let executor = executor();
     let before = LIVE.get();

@@ -60,7 +60,7 @@ fn watched() -> Executor {
 }
 
 #[test]
-fn a_life_from_spawn_to_exit() {
+fn an_observer_sees_each_transition_from_spawn_to_exit() {
     let executor = watched();
     let event = Rc::new(Event::new());
     let theirs = event.clone();
@@ -80,7 +80,7 @@ fn a_life_from_spawn_to_exit() {
 }
 
 #[test]
-fn a_join_lends_and_exit_comes_before_the_wake() {
+fn a_join_donates_and_exit_precedes_the_wake() {
     let executor = watched();
     let low = spawn(&executor, 40, async {});
     drop(spawn(&executor, 2, async move { low.await.unwrap() }));
@@ -93,7 +93,7 @@ fn a_join_lends_and_exit_comes_before_the_wake() {
 }
 
 #[test]
-fn levels_are_told_when_they_change_and_only_then() {
+fn levels_are_reported_only_when_they_change() {
     let executor = watched();
     let mutex = Rc::new(Mutex::new(()));
     let theirs = mutex.clone();
@@ -116,7 +116,7 @@ fn levels_are_told_when_they_change_and_only_then() {
 
 #[cfg(feature = "std")]
 #[test]
-fn a_panic_is_told_as_such() {
+fn a_panic_is_reported_as_such() {
     let executor = watched();
     drop(spawn(&executor, 5, async { panic!("on purpose") }));
     executor.run_until_idle();
@@ -124,7 +124,7 @@ fn a_panic_is_told_as_such() {
 }
 
 #[test]
-fn dropping_the_executor_tells_of_all_that_were_left() {
+fn dropping_the_executor_reports_all_remaining_coroutines() {
     let executor = watched();
     drop(spawn(&executor, 5, std::future::pending::<()>()));
     drop(spawn(&executor, 6, std::future::pending::<()>()));

@@ -35,7 +35,7 @@ fn one_poll_to_wait_and_one_to_take() {
 }
 
 #[test]
-fn handle_of_one_that_has_exited_does_not_block() {
+fn handle_of_an_exited_coroutine_does_not_block() {
     let executor = executor();
     let inner = spawn(&executor, 9, async { 1 });
     executor.run_until_idle();
@@ -173,7 +173,7 @@ fn awaiting_oneself_blocks_and_can_be_cancelled() {
 }
 
 #[test]
-fn two_that_await_each_other_go_with_the_executor() {
+fn coroutines_that_await_each_other_go_with_the_executor() {
     type Slot = Rc<RefCell<Option<JoinHandle<()>>>>;
     let executor = executor();
     let slots: [Slot; 2] = Default::default();
@@ -211,7 +211,7 @@ fn handle_awaited_on_another_executor() {
 }
 
 #[test]
-fn cancelled_one_wakes_its_joiner() {
+fn cancelled_coroutine_wakes_its_joiner() {
     let executor = executor();
     let inner = spawn(&executor, 9, pending::<()>());
     let id = inner.id();

@@ -19,8 +19,8 @@
 //! | pushed before the signal is set; push or swap of the inbox relaxed, or not one operation | `executor_goes_while_it_is_woken`, `two_blocks_pushed_at_once` |
 //! | QUEUED cleared after the signals are taken; a signal lost in `take` | `remote_reprioritize_races_with_wake` |
 //! | no notification, or one before the push | `one_wake_is_one_poll_and_carries_memory` |
-//! | last reference not anchored, pushed although the block is queued, or released relaxed | `clones_and_drops_race_with_exit`, `late_wake_reaches_no_stranger`, `two_blocks_pushed_at_once` |
-//! | slot reclaimed or retired although it is referenced or queued | `late_wake_reaches_no_stranger` |
+//! | last reference not anchored, pushed although the block is queued, or released relaxed | `clones_and_drops_race_with_exit`, `late_wake_reaches_no_other_coroutine`, `two_blocks_pushed_at_once` |
+//! | slot reclaimed or retired although it is referenced or queued | `late_wake_reaches_no_other_coroutine` |
 //! | next block in the inbox read after the signals are taken | `pushed_again_during_the_drain` |
 //! | a level of the deadlines shown relaxed | `deadlines_that_are_found_were_shown` |
 //! | table not anchored for what outlives the executor, or never let go | `executor_and_last_waker_go_together`, `executor_goes_while_it_is_woken` |
@@ -191,7 +191,7 @@ fn wakes_that_coalesce_carry_memory_both() {
 ///
 /// It may be used and dropped at any time.
 #[test]
-fn late_wake_reaches_no_stranger() {
+fn late_wake_reaches_no_other_coroutine() {
     explore(PREEMPTIONS, || {
         let platform = Platform::new();
         let (handle, _) = platform.spawn_waiting(

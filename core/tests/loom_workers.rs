@@ -22,7 +22,7 @@
 //! | an event that is set, or waited for, without it | `set_races_with_wait` |
 //! | a key signalled, or waited for, without it | `signal_races_with_wait` |
 //! | a timer set without it; a timer that fired while its waker was cloned is not seen | `advance_races_with_sleep` |
-//! | a listener that begins or ends its wait without it | `a_listener_is_told_in_turn` |
+//! | a listener that begins or ends its wait without it | `a_listener_is_notified_of_changes_in_turn` |
 //! | a poll that turns out to last passes nothing on | `a_poll_that_lasts_calls_a_sleeping_worker` |
 //! | a sleep, or a primitive, never lets go of its anchor | all that have one |
 //! | a sleep, or a primitive, has no anchor; an earlier deadline calls no worker | the run is aborted |
@@ -63,7 +63,7 @@ fn run(executor: &SharedExecutor) {
 ///
 /// One has it at a time, and each gets it.
 #[test]
-fn workers_lock() {
+fn two_workers_exclude_each_other_by_a_lock() {
     explore(2, || {
         let executor = new();
         let mutex = Arc::new(Mutex::new_in(&*executor, Payload::new()));
@@ -371,7 +371,7 @@ fn note(listener: &PriorityListener<Told>, _: Priority) {
 ///
 /// Each change is told by itself or not at all. Nothing is told once the listener has gone.
 #[test]
-fn a_listener_is_told_in_turn() {
+fn a_listener_is_notified_of_changes_in_turn() {
     explore(3, || {
         let executor = new();
         // SAFETY: adding calls nothing of the crate.

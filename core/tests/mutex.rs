@@ -278,7 +278,7 @@ fn a_future_dropped_by_its_own_coroutine_leaves_as_well() {
 }
 
 #[test]
-fn a_poll_without_cause_keeps_the_place() {
+fn a_poll_without_cause_keeps_the_position_in_the_queue() {
     let (executor, mutex, gate, log) = shared();
     drop(holder(&executor, 30, "holder", &mutex, &gate, &log));
     executor.run_until_idle();

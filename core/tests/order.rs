@@ -14,7 +14,7 @@ fn level(level: u8) -> Priority {
 }
 
 #[test]
-fn most_urgent_first_then_first_come() {
+fn most_urgent_first_then_first_in_first_out() {
     let executor = Executor::new();
     let log = Rc::new(RefCell::new(Vec::new()));
     for (name, priority) in [("a", 5), ("b", 3), ("c", 5), ("d", 3), ("e", 63), ("f", 0)] {
@@ -63,7 +63,7 @@ fn join_carries_output_and_urgency() {
 }
 
 #[test]
-fn cancel_gives_back_what_was_lent() {
+fn cancel_ends_the_donation() {
     let executor = Executor::new();
     let low = executor
         .spawn(level(40), std::future::pending::<()>())
@@ -82,7 +82,7 @@ fn cancel_gives_back_what_was_lent() {
 }
 
 #[test]
-fn a_panic_stays_inside() {
+fn a_panic_ends_its_coroutine_alone() {
     let executor = Executor::new();
     let bad = executor
         .spawn(level(1), async { panic!("on purpose") })

@@ -52,7 +52,7 @@ fn assert_works(executor: &Executor) {
 }
 
 #[test]
-fn in_a_poll() {
+fn a_panic_in_a_poll_ends_its_coroutine_alone() {
     let executor = executor();
     let (drops, after) = (Counter::new(), Counter::new());
     let (guard, count) = (drops.guard(), after.clone());
@@ -87,7 +87,7 @@ fn joiner_gets_the_payload() {
 }
 
 #[test]
-fn detached() {
+fn a_panic_in_a_detached_coroutine_ends_it_alone() {
     let executor = executor();
     drop(spawn(&executor, 9, async { panic_quietly() }));
     assert_eq!(executor.run_until_idle(), 1);
@@ -105,7 +105,7 @@ fn one_step_runs_one_coroutine_even_if_it_panics() {
 }
 
 #[test]
-fn in_the_destructor_of_a_cancelled_future() {
+fn a_panic_in_the_destructor_of_a_cancelled_future_ends_it_alone() {
     let executor = executor();
     let drops = Counter::new();
     let guard = PanicsInDrop(drops.guard());
@@ -131,7 +131,7 @@ impl Future for ReadyThenPanics {
 }
 
 #[test]
-fn in_the_destructor_of_a_finished_future() {
+fn a_panic_in_the_destructor_of_a_finished_future_ends_it_alone() {
     let executor = executor();
     let (outputs, drops) = (Counter::new(), Counter::new());
     let future = ReadyThenPanics(Some(outputs.guard()), PanicsInDrop(drops.guard()));
@@ -144,7 +144,7 @@ fn in_the_destructor_of_a_finished_future() {
 
 /// Two panics in one coroutine, the second while the first is not unwinding any more.
 #[test]
-fn in_a_poll_and_then_in_the_destructor() {
+fn panics_in_a_poll_and_then_in_the_destructor_end_one_coroutine() {
     struct PanicsTwice(#[expect(dead_code)] PanicsInDrop);
     impl Future for PanicsTwice {
         type Output = ();
@@ -162,7 +162,7 @@ fn in_a_poll_and_then_in_the_destructor() {
 }
 
 #[test]
-fn in_the_destructor_of_an_output() {
+fn a_panic_in_the_destructor_of_an_output_ends_it_alone() {
     let executor = executor();
     let drops = Counter::new();
     // Detached first: the executor drops the output.
@@ -180,7 +180,7 @@ fn in_the_destructor_of_an_output() {
 }
 
 #[test]
-fn in_the_destructor_of_a_payload() {
+fn a_panic_in_the_destructor_of_a_payload_ends_it_alone() {
     struct Payload(#[expect(dead_code)] Guard);
     impl Drop for Payload {
         fn drop(&mut self) {
@@ -205,7 +205,7 @@ fn in_the_destructor_of_a_payload() {
 }
 
 #[test]
-fn while_the_executor_is_dropped() {
+fn a_panic_while_the_executor_is_dropped_leaves_nothing() {
     let executor = executor();
     let drops = Counter::new();
     let mut handles = Vec::new();
@@ -224,7 +224,7 @@ fn while_the_executor_is_dropped() {
 }
 
 #[test]
-fn in_a_nested_executor() {
+fn a_panic_in_a_nested_executor_stays_there() {
     let outer = executor();
     let handle = spawn(&outer, 5, async {
         let inner = executor();
@@ -238,7 +238,7 @@ fn in_a_nested_executor() {
 
 /// A panic of the platform's own code goes on to the platform.
 #[test]
-fn in_the_system_view_goes_on() {
+fn a_panic_of_the_system_view_propagates() {
     struct Broken;
     impl SystemView for Broken {
         fn most_urgent_elsewhere(&self) -> Option<Priority> {
@@ -255,7 +255,7 @@ fn in_the_system_view_goes_on() {
 }
 
 #[test]
-fn woken_and_cancelled_in_the_poll_that_panics() {
+fn a_coroutine_woken_and_cancelled_in_its_panicking_poll_has_panicked() {
     let executor = executor();
     let handle = spawn(
         &executor,

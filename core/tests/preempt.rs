@@ -170,7 +170,7 @@ fn a_preempted_coroutine_counts_as_ready_and_not_as_running() {
 }
 
 #[test]
-fn one_that_is_blocked_with_stack_counts_nowhere() {
+fn a_coroutine_blocked_with_stack_counts_nowhere() {
     let executor = shared();
     let inner = executor.clone();
     let handle = executor
@@ -256,7 +256,7 @@ fn wake_cancel_and_reprioritize_while_preempted() {
 ///
 /// So the preempted one goes on.
 #[test]
-fn urgency_on_loan_lets_the_preempted_one_go_on() {
+fn a_donated_level_resumes_the_preempted_coroutine() {
     let executor = shared();
     let mutex = Rc::new(Mutex::new(()));
     let diary = Log::default();
@@ -457,7 +457,7 @@ fn time_as_preempted_is_waiting_time() {
 
 #[cfg(feature = "hooks")]
 #[test]
-fn an_observer_is_told() {
+fn an_observer_sees_preemptions() {
     use std::sync::Mutex as StdMutex;
     static SEEN: StdMutex<Vec<String>> = StdMutex::new(Vec::new());
     struct Watch;

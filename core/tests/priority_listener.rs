@@ -99,7 +99,7 @@ impl Outside {
 }
 
 #[test]
-fn a_change_is_told_at_once() {
+fn a_change_is_reported_at_once() {
     let executor = executor();
     let outside = Outside::new();
     let waiting = spawn(&executor, 40, Request::new(&outside));
@@ -123,7 +123,7 @@ fn a_change_is_told_at_once() {
 ///
 /// A joins B, which joins C, which waits for the outside. The urgency is that of A.
 #[test]
-fn inherited_urgency_is_told() {
+fn an_inherited_level_is_reported() {
     let executor = executor();
     let outside = Outside::new();
     let inner = spawn(&executor, 40, Request::new(&outside));
@@ -165,7 +165,7 @@ fn several_listeners_of_one_coroutine() {
 }
 
 #[test]
-fn a_dropped_listener_hears_nothing() {
+fn a_dropped_listener_is_not_notified() {
     let executor = executor();
     let outside = Outside::new();
     let request = Request::new(&outside);
@@ -208,7 +208,7 @@ fn the_waker_of_a_combinator_is_called() {
 
 /// The coroutine that polls need not be the one that waits.
 #[test]
-fn another_one_waits() {
+fn the_waiting_coroutine_need_not_poll() {
     let executor = executor();
     let outside = Outside::new();
     let sleeper = spawn(&executor, 20, async {
@@ -239,7 +239,7 @@ fn another_one_waits() {
 }
 
 #[test]
-fn what_is_no_coroutine_has_the_default_level() {
+fn code_outside_a_coroutine_has_the_default_level() {
     let outside = Outside::new();
     let mut request = pin!(Request::new(&outside));
     let mut cx = Context::from_waker(Waker::noop());
@@ -253,7 +253,7 @@ fn what_is_no_coroutine_has_the_default_level() {
 /// Its waker is called.
 #[cfg(feature = "std")]
 #[test]
-fn it_does_not_follow_a_coroutine_of_several_workers() {
+fn a_listener_ignores_a_coroutine_of_several_workers() {
     thread_local!(static REQUEST: RefCell<Option<Pin<Box<Request>>>> = const { RefCell::new(None) });
     let executor = corank::SharedExecutor::new();
     let worker = executor.worker(Waker::noop().clone());

@@ -13,7 +13,7 @@ fn elsewhere<R: Send + 'static>(act: impl FnOnce() -> R + Send + 'static) -> R {
 }
 
 #[test]
-fn wakes() {
+fn a_remote_wakes_from_another_thread() {
     let executor = executor();
     let (slot, polls) = (Slot::new(), Counter::new());
     let handle = spawn(&executor, 5, slot.wait(&polls, 2));
@@ -139,7 +139,7 @@ fn new_priority_and_wake_arrive_together() {
 ///
 /// It takes effect before the next pick, not at once.
 #[test]
-fn on_the_own_thread() {
+fn a_remote_works_on_the_executors_thread() {
     let executor = executor();
     let log = Log::default();
     let (victim, entry) = (spawn(&executor, 9, pending::<()>()), log.clone());
@@ -155,7 +155,7 @@ fn on_the_own_thread() {
 }
 
 #[test]
-fn refused_when_it_is_certainly_too_late() {
+fn a_remote_refuses_what_is_certainly_too_late() {
     let executor = executor();
     let handle = spawn(&executor, 5, async {});
     let remote = handle.remote();
@@ -171,7 +171,7 @@ fn refused_when_it_is_certainly_too_late() {
 }
 
 #[test]
-fn keeps_the_slot_but_not_the_future() {
+fn a_remote_keeps_the_slot_but_not_the_future() {
     let executor = executor();
     let drops = Counter::new();
     let guard = drops.guard();
@@ -190,7 +190,7 @@ fn keeps_the_slot_but_not_the_future() {
 }
 
 #[test]
-fn ten_thousand_of_them_on_four_threads() {
+fn ten_thousand_remotes_work_on_four_threads() {
     let executor = executor();
     let polls = Counter::new();
     let slots: Vec<_> = (0..40).map(|_| Slot::new()).collect();

@@ -84,7 +84,7 @@ fn live_levels_decide_at_the_moment_of_release() {
 }
 
 #[test]
-fn what_a_waiter_inherits_counts() {
+fn an_inherited_level_counts_in_the_queue() {
     let (executor, semaphore, gate, log) = shared(0);
     gate.set();
     drop(user(&executor, 10, "a", &semaphore, &gate, &log));

@@ -67,7 +67,7 @@ async fn named(ask: impl Fn()) {
 ///
 /// The level that it learns is the one that counts at this moment.
 #[test]
-fn a_poll_is_told_to_others() {
+fn a_poll_is_visible_to_a_watchdog() {
     let executor = eternal();
     let (busy, idle) = (worker(executor), worker(executor));
     let (busy_id, idle_id) = (busy.id(), idle.id());
@@ -594,7 +594,7 @@ fn the_rest_of_the_inbox_does_not_wait() {
 
 /// A coroutine that any worker may run spawns nothing without `Send`.
 #[test]
-fn spawn_asks_for_send() {
+fn spawn_requires_send() {
     let executor = SharedExecutor::new();
     let tried = executor
         .spawn(level(3), async { corank::spawn(level(3), async {}).err() })

@@ -56,7 +56,7 @@ fn run(executor: &SharedExecutor) {
 }
 
 #[test]
-fn it_is_told_of_each_change() {
+fn a_listener_is_notified_of_each_change() {
     let executor = SharedExecutor::new();
     let notes = Notes::new(&executor);
     let coroutine = executor.spawn(level(20), waits(&notes)).unwrap();
@@ -87,7 +87,7 @@ fn it_is_told_of_each_change() {
 ///
 /// Code that is no coroutine of the executor counts as the default level.
 #[test]
-fn it_follows_the_coroutine_that_polls() {
+fn a_listener_follows_the_coroutine_that_polls() {
     let executor = SharedExecutor::new();
     let notes = Notes::new(&executor);
     let first = executor.spawn(level(20), waits(&notes)).unwrap();
@@ -111,7 +111,7 @@ fn it_follows_the_coroutine_that_polls() {
 
 /// It may end before the coroutine does, on any thread, and outlive its executor.
 #[test]
-fn it_ends_anywhere() {
+fn a_listener_may_end_on_any_thread() {
     let executor = SharedExecutor::new();
     let notes = Notes::new(&executor);
     let kept = notes.clone();

@@ -134,7 +134,7 @@ fn statistics_begin_anew_in_a_slot_that_is_used_again() {
 }
 
 #[test]
-fn without_a_clock_polls_are_counted_and_time_is_what_was_told() {
+fn without_a_clock_polls_are_counted_and_time_is_what_advance_reports() {
     let executor = executor();
     let one = spawn(&executor, 5, async {});
     executor.advance(40);

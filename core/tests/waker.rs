@@ -99,7 +99,7 @@ fn will_wake_tells_coroutines_apart() {
 }
 
 #[test]
-fn waker_outlives_its_coroutine_and_reaches_no_stranger() {
+fn waker_outlives_its_coroutine_and_reaches_no_other() {
     let executor = executor();
     let (slot, polls) = (Slot::new(), Counter::new());
     let handle = spawn(&executor, 5, slot.wait(&polls, 2));

@@ -116,7 +116,7 @@ fn all_are_send_and_sync() {
 /// One worker polls the waiter, and another one the holder. The donation takes effect at once (I1,
 /// H6), and the lock is handed over before the new holder has run (M3).
 #[test]
-fn a_mutex_lends_across_workers() {
+fn a_mutex_donates_across_workers() {
     let executor: &'static SharedExecutor = crate::common::forever(SharedExecutor::new());
     let mutex: &'static Mutex<()> = crate::common::forever(Mutex::new_in(executor, ()));
     let holder = executor
@@ -146,7 +146,7 @@ fn a_mutex_lends_across_workers() {
 ///
 /// That is a thread, or a coroutine of another executor.
 #[test]
-fn strangers_wait_as_well() {
+fn code_outside_the_executor_waits_by_its_waker() {
     let executor = Arc::new(SharedExecutor::new());
     let mutex = Arc::new(Mutex::new_in(&*executor, 0));
     let guard = mutex.try_lock().unwrap();
@@ -326,7 +326,7 @@ fn they_outlive_their_executor() {
 }
 
 #[test]
-fn here_is_the_executor_whose_worker_runs() {
+fn the_current_executor_is_that_of_the_running_worker() {
     assert!(Shared::here().is_none());
     let alone = Executor::new();
     let none = alone.spawn(level(1), async { Shared::here().is_none() });

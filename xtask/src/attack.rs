@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_runs_are_so_many() {
+    fn the_number_of_runs_is_the_one_requested() {
         let mut scores = scores(&["only"]);
         let amount = Amount::Runs(2);
         let numbers = [(); 3].map(|()| next(&mut scores, amount, Duration::MAX));
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_is_not_there_is_an_error() {
+    fn an_unknown_kind_is_an_error() {
         let error = chosen(&["nonsense".to_string()]).err().unwrap();
         assert!(error.to_string().starts_with("there is no kind `nonsense`"));
         assert_eq!(chosen(&[]).unwrap().len(), ATTACKS.len());

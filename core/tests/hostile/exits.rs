@@ -51,7 +51,7 @@ fn the_next_coroutine_in_a_slot_keeps_its_wait() {
 /// The first one's joiner drops the handle when it is woken. The next coroutine in the slot has no
 /// part in what the first one waited for.
 #[test]
-fn the_next_coroutine_in_a_slot_lends_nothing() {
+fn the_next_coroutine_in_a_slot_donates_nothing() {
     let executor = executor();
     let mutex = Rc::new(Mutex::new(()));
     let theirs = mutex.clone();

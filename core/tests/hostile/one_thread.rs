@@ -104,7 +104,7 @@ fn a_coroutine_of_several_workers_waits_in_what_belongs_to_one_thread() {
 ///
 /// Its level may be read on another thread.
 #[test]
-fn a_lock_of_one_thread_lends_nothing_to_a_coroutine_of_several_workers() {
+fn a_lock_of_one_thread_donates_nothing_to_a_coroutine_of_several_workers() {
     let executor = SharedExecutor::new();
     let worker = executor.worker(Waker::noop().clone());
     let mutex = Rc::new(Mutex::new(()));

@@ -101,7 +101,7 @@ TEST(interleave, a_lane_whose_item_has_ended_begins_the_next_one_at_once) {
   EXPECT_EQ(take_said(), "bb1ebebeb3232e3e");
 }
 
-TEST(interleave, writes_where_it_is_told) {
+TEST(interleave, results_go_to_the_given_iterator) {
   std::vector<long> out(6, -1);
   EXPECT_EQ(interleave(numbers(5), [](lane& here, int n) { return twice_after(here, n, n); },
                        out.begin(), {.width = 3}),
@@ -109,7 +109,7 @@ TEST(interleave, writes_where_it_is_told) {
   EXPECT_EQ(out, (std::vector<long>{0, 2, 4, 6, 8, -1}));
 }
 
-TEST(interleave, takes_items_of_any_range) {
+TEST(interleave, items_come_from_any_range) {
   std::istringstream text("3 1 2");
   auto work = [](lane& here, int n) { return twice_after(here, n, n); };
   EXPECT_EQ(interleave(std::views::istream<int>(text), work, {.width = 2}),

@@ -120,7 +120,7 @@ TEST(hal, the_bus_reads_a_device) {
   EXPECT_ALL_FREE();
 }
 
-TEST(hal, nobody_answers_on_the_bus) {
+TEST(hal, an_absent_device_does_not_acknowledge) {
   uint8_t who[3] = {};
   bool acknowledged = true;
   spawn(priority{5}, reads_bus({}, absent, who, acknowledged))->detach();

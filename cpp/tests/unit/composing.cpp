@@ -61,7 +61,7 @@ TEST(composing, cancelling_drops_the_calls_first) {
   EXPECT_ALL_FREE();
 }
 
-TEST(composing, a_wake_that_is_meant_for_something_else_ends_no_wait) {
+TEST(composing, an_unrelated_wake_ends_no_wait) {
   auto handle = spawn(priority{5}, outer({}));
   executor.run_until_idle();
   for (int times = 0; times < 3; ++times) {
@@ -76,7 +76,7 @@ TEST(composing, a_wake_that_is_meant_for_something_else_ends_no_wait) {
   EXPECT_ALL_FREE();
 }
 
-TEST(composing, calls_nest_as_deep_as_there_are_places) {
+TEST(composing, calls_nest_as_deep_as_there_is_frame_storage) {
   auto handle = spawn(priority{5}, recursion({}, 7));
   executor.run_until_idle();
   EXPECT_LOG("7654321001234567");
@@ -188,7 +188,7 @@ corank::task<> ticks_three_times(storage) {
 }
 }  // namespace
 
-TEST(composing, generator_gives_values_to_a_loop) {
+TEST(composing, a_generator_yields_values_to_a_loop) {
   int sum = 0;
   for (int square : squares({}, 4)) sum += square;
   EXPECT_EQ(sum, 14);

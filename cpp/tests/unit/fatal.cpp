@@ -31,7 +31,7 @@ corank::result<int, char> error() { return corank::failure{'e'}; }
 
 }  // namespace
 
-TEST(fatal_death, a_call_whose_slot_is_taken) {
+TEST(fatal_death, a_call_into_a_taken_slot_is_fatal) {
   EXPECT_DEATH(
       {
         spawn(priority{5}, calls_twice_at_once({}))->detach();
@@ -40,7 +40,7 @@ TEST(fatal_death, a_call_whose_slot_is_taken) {
       "a coroutine was awaited whose slot is taken: await checked\\(\\) where that can happen");
 }
 
-TEST(fatal_death, the_value_of_an_error_and_the_error_of_a_value) {
+TEST(fatal_death, the_wrong_side_of_a_result_is_fatal) {
   EXPECT_DEATH((void)error().value(), "result::value\\(\\) of an error");
   EXPECT_DEATH(({
                  corank::result<int, char> good = 3;
@@ -49,7 +49,7 @@ TEST(fatal_death, the_value_of_an_error_and_the_error_of_a_value) {
                "result::error\\(\\) of a result that is no error");
 }
 
-TEST(fatal_death, an_output_that_is_not_there) {
+TEST(fatal_death, a_missing_output_is_fatal) {
   EXPECT_DEATH((void)spawn(priority{5}, inner({}))->take(),
                "take\\(\\) of a coroutine that has not exited");
   EXPECT_DEATH(({
@@ -61,7 +61,7 @@ TEST(fatal_death, an_output_that_is_not_there) {
                "output was taken twice");
 }
 
-TEST(fatal_death, two_that_wait_for_one_operation) {
+TEST(fatal_death, a_second_waiter_for_one_operation_is_fatal) {
   EXPECT_DEATH(({
                  spawn(priority{5}, operates({}))->detach();
                  spawn(priority{5}, operates({}))->detach();
@@ -70,7 +70,7 @@ TEST(fatal_death, two_that_wait_for_one_operation) {
                "two coroutines wait for one split_phase_event");
 }
 
-TEST(fatal_death, numbers_that_make_no_sense) {
+TEST(fatal_death, numbers_out_of_range_are_fatal) {
   EXPECT_DEATH(corank::bounded(0), "the share is at least 1");
   EXPECT_DEATH(corank::time::ticker(0), "period is not zero");
 }

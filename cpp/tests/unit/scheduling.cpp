@@ -67,7 +67,7 @@ TEST(scheduling, any_number_of_wakes_makes_one_poll) {
   EXPECT_ALL_FREE();
 }
 
-TEST(scheduling, stale_identifier_reaches_nobody) {
+TEST(scheduling, a_stale_identifier_reaches_no_coroutine) {
   auto first = spawn(priority{9}, waits({}, 'x'));
   ASSERT_TRUE(first.has_value());
   const corank::coroutine_id stale = first->id();
@@ -89,7 +89,7 @@ TEST(scheduling, stale_identifier_reaches_nobody) {
   EXPECT_ALL_FREE();
 }
 
-TEST(scheduling, generations_go_round_after_256) {
+TEST(scheduling, generations_wrap_around_after_256) {
   corank::coroutine_id first;
   for (int round = 0; round <= 256; ++round) {
     auto handle = spawn(priority{9}, twice({}, '.'));
@@ -101,7 +101,7 @@ TEST(scheduling, generations_go_round_after_256) {
   EXPECT_ALL_FREE();
 }
 
-TEST(scheduling, full_is_an_error) {
+TEST(scheduling, a_full_table_is_an_error) {
   corank::join_handle<> handles[8];
   for (auto& each : handles) each = *spawn(priority{9}, waits({}, '.'));
   auto refused = spawn(priority{1}, waits({}, '!'));
@@ -133,7 +133,7 @@ corank::task<> remembers(storage, int me) {
 }
 }  // namespace
 
-TEST(scheduling, detached_ones_are_freed_when_they_end) {
+TEST(scheduling, detached_coroutines_are_freed_when_they_end) {
   // The seven coroutines of the test before wait forever, and their identifiers are lost. Clearing
   // the slots ends them.
   test::frames.clear();
@@ -163,7 +163,7 @@ corank::task<> moves_itself(storage) {
 }
 }  // namespace
 
-TEST(scheduling, running_one_is_cancelled_when_its_poll_ends) {
+TEST(scheduling, a_running_coroutine_is_cancelled_when_its_poll_ends) {
   auto handle = spawn(priority{4}, cancels_itself({}));
   executor.run_until_idle();
   EXPECT_LOG("1~");
@@ -172,7 +172,7 @@ TEST(scheduling, running_one_is_cancelled_when_its_poll_ends) {
   EXPECT_ALL_FREE();
 }
 
-TEST(scheduling, running_one_moves_when_it_yields) {
+TEST(scheduling, a_running_coroutine_moves_when_it_yields) {
   auto first = spawn(priority{4}, moves_itself({}));
   auto second = spawn(priority{30}, twice({}, '.'));
   executor.run_until_idle();
@@ -196,7 +196,7 @@ struct looks_round {
 corank::task<> ends(storage, looks_round) { co_return; }
 }  // namespace
 
-TEST(scheduling, one_that_has_ended_hides_nobody) {
+TEST(scheduling, a_finished_coroutine_hides_no_ready_one) {
   spawn(priority{9}, ends({}, looks_round(9)))->detach();
   spawn(priority{9}, twice({}, '.'))->detach();
   executor.run_until_idle();
@@ -207,7 +207,7 @@ TEST(scheduling, one_that_has_ended_hides_nobody) {
   EXPECT_ALL_FREE();
 }
 
-TEST(scheduling, outside_a_poll_nobody_is_current) {
+TEST(scheduling, outside_a_poll_no_coroutine_is_current) {
   EXPECT_FALSE(corank::wake(corank::current()));
   EXPECT_EQ(executor.running(), corank::levels_count);
   EXPECT_EQ(executor.step_once(), corank::step::idle);

@@ -35,7 +35,7 @@ corank::task<int> eight(storage) {
 
 }  // namespace
 
-TEST(waiting, output_and_urgency_travel_through_join) {
+TEST(waiting, a_join_carries_output_and_priority) {
   auto high = spawn(priority{2}, eight({}));
   executor.run_until_idle();
   EXPECT_LOG("2");
@@ -65,7 +65,7 @@ corank::task<> busy(storage, char name) {
 
 }  // namespace
 
-TEST(waiting, holder_of_a_lock_is_as_urgent_as_who_waits) {
+TEST(waiting, the_holder_of_a_lock_inherits_the_level_of_its_waiters) {
   auto low = spawn(priority{50}, holds({}, 'l', 1));
   EXPECT_EQ(executor.step_once(), corank::step::ran);
   auto high = spawn(priority{1}, holds({}, 'h', 0));
@@ -82,7 +82,7 @@ TEST(waiting, holder_of_a_lock_is_as_urgent_as_who_waits) {
   EXPECT_ALL_FREE();
 }
 
-TEST(waiting, lock_of_a_cancelled_holder_goes_on) {
+TEST(waiting, the_lock_of_a_cancelled_holder_goes_to_the_next_waiter) {
   auto first = spawn(priority{5}, holds({}, 'a', 1000));
   auto second = spawn(priority{5}, holds({}, 'b', 0));
   for (int step = 0; step < 4; ++step) EXPECT_EQ(executor.step_once(), corank::step::ran);
@@ -152,7 +152,7 @@ corank::task<> waits_in_ring(storage, size_t at, corank::join_handle<>& never) {
 }  // namespace
 
 // Rule I8.
-TEST(waiting, levels_in_a_ring_of_waits_come_to_rest) {
+TEST(waiting, levels_in_a_cycle_of_waits_reach_a_fixed_point) {
   auto never = spawn(priority{60}, logs_when_woken({}, 'n'));
   auto one = spawn(priority{40}, waits_in_ring({}, 0, *never));
   auto two = spawn(priority{41}, waits_in_ring({}, 1, *never));

@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_of_so_many_is_long() {
+    fn one_poll_in_each_period_is_long() {
         let mut mixture = Mixture::new(2, 7);
         let mut places = Vec::new();
         for _ in 0..50 {

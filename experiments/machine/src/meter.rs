@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_understood() {
+    fn a_printed_message_is_parsed() {
         let said: Schedule = SCHEDULE.to_string().parse().unwrap();
         assert_eq!(said, SCHEDULE);
         let share = Share {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn time_and_work_belong_to_the_trial_in_which_they_were() {
+    fn time_and_work_count_for_their_trial() {
         let mut meter = Meter::new(SCHEDULE);
         // Before the trials, in the first, not at all in the second, in the third, and after all.
         let pieces = [(500, 10), (2000, 20), (3000, 30), (at(2), 50), (at(3), 90)];

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn none_lacks_what_each_one_has() {
+    fn each_experiment_is_complete() {
         for experiment in ALL {
             let texts = [experiment.summary, experiment.heading, experiment.about];
             assert!(

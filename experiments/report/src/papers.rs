@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn published_ratios() {
+    fn ratios_of_published_figures_are_computed() {
         let ratio =
             |experiment, bytes, n| (find(experiment, bytes, n).unwrap().ratio() * 100.0).round();
         assert_eq!(ratio("a", None, 200.0), 223.0);

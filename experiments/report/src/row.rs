@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn medians() {
+    fn the_median_is_the_middle_value() {
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[3.0]), Some(3.0));
         assert_eq!(median(&[9.0, 1.0, 2.0]), Some(2.0));
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_have_been_measured_is_refused() {
+    fn impossible_values_are_refused() {
         assert!(gather("b", &[sample("coroutine", 1, 1.0)]).is_err());
         assert!(gather("a", &[sample("", 1, 1.0)]).is_err());
         assert!(gather("a", &[sample("coroutine", 1, -1.0)]).is_err());
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn some_may_go_on_to_alternate() {
+    fn alternating_models_may_have_extra_runs() {
         let times = |counts: &[(&str, usize)]| {
             let samples: Vec<_> = counts
                 .iter()

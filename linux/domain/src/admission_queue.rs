@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn whom_linux_puts_behind_makes_way_for_the_more_urgent_alone() {
+    fn a_worker_that_linux_puts_behind_yields_only_to_the_more_urgent() {
         let mut all: Vec<Entry> = (0..4).map(|at| entry(1, at, 50, Running, 5)).collect();
         all.iter_mut().for_each(|entry| entry.claim.behind = true);
         all.push(entry(0, 0, 2, Running, 9));
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_on_other_processors_are_not_in_the_way() {
+    fn workers_on_other_processors_do_not_count() {
         // One of two processors is the urgent process's alone.
         let all = [
             entry(0, 0, 2, Running, 0),

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_participant_introduces_itself() {
+    fn a_participant_sends_its_identity() {
         let (a, b) = pair();
         send(&a, Some(&files(9))).unwrap();
         let introduced = receive(&b, 9).unwrap().unwrap();

@@ -260,9 +260,9 @@ fn say_anything(socket: &OwnedFd, lots: &mut Lots) {
 }
 
 #[test]
-fn others_find_each_other_whatever_is_said_at_the_door() {
+fn participants_find_each_other_despite_hostile_handshakes() {
     // Other tests count warnings.
-    let test = "hostile_tests::others_find_each_other_whatever_is_said_at_the_door";
+    let test = "hostile_tests::participants_find_each_other_despite_hostile_handshakes";
     alone(test, say_anything_at_the_door);
 }
 

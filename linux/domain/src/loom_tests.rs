@@ -8,9 +8,9 @@
 //! | what is broken | test that fails |
 //! |---|---|
 //! | no fence in `Slot::show` | both |
-//! | the doorbell read after the decision; the sleeper rung but not woken | `a_worker_aside_is_called_when_the_urgent_one_goes` |
-//! | no worker rung at a claim | `of_an_urgent_claim_the_other_learns_in_any_case` |
-//! | no fence in `AloneFlag::set_while`, or in `AloneFlag::clear` | `no_participant_joins_unnoticed` |
+//! | the doorbell read after the decision; the sleeper rung but not woken | `a_worker_that_stepped_aside_is_woken_when_the_urgent_one_leaves` |
+//! | no worker rung at a claim | `an_urgent_claim_always_reaches_the_other_worker` |
+//! | no fence in `AloneFlag::set_while`, or in `AloneFlag::clear` | `each_join_is_noticed` |
 
 use crate::admission_queue::{AdmissionQueue, Processors};
 use crate::alone_flag::AloneFlag;
@@ -94,7 +94,7 @@ fn decide(membership: &Membership<Arc<Process>>) -> bool {
 }
 
 #[test]
-fn a_worker_aside_is_called_when_the_urgent_one_goes() {
+fn a_worker_that_stepped_aside_is_woken_when_the_urgent_one_leaves() {
     loom::model(|| {
         let (urgent, bulk) = (Process::new(1), Process::new(2));
         urgent.slot.show(claim(1, ClaimState::Running), NOW);
@@ -118,7 +118,7 @@ fn a_worker_aside_is_called_when_the_urgent_one_goes() {
 }
 
 #[test]
-fn of_an_urgent_claim_the_other_learns_in_any_case() {
+fn an_urgent_claim_always_reaches_the_other_worker() {
     loom::model(|| {
         let (urgent, bulk) = (Process::new(1), Process::new(2));
         let membership = Membership::new(vec![bulk.clone(), urgent.clone()]);
@@ -138,7 +138,7 @@ fn of_an_urgent_claim_the_other_learns_in_any_case() {
 }
 
 #[test]
-fn no_participant_joins_unnoticed() {
+fn each_join_is_noticed() {
     loom::model(|| {
         let (alone_flag, others) = (Arc::new(AloneFlag::default()), Arc::new(AtomicU32::new(0)));
         let agent = loom::thread::spawn({

@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_has_not_come_is_damage() {
+    fn a_time_in_the_future_is_damage() {
         let other = Process::new(2, 1).with(0, 1, Running, NOW + 2 * FUTURE);
         let membership = Membership::new(vec![Process::new(1, 1), other]);
         decide(&membership, None, NOW);
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_makes_no_sense_is_damage() {
+    fn an_impossible_claim_is_damage() {
         let other = Process::new(2, 1).with(0, 1, Running, NOW);
         // It has a level, but no state.
         other.slots[0].claim.store(1, Ordering::Relaxed);

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_folder_of_all_only_ours_count() {
+    fn in_a_shared_folder_only_our_files_count() {
         let shared = private_folder();
         assert!(own_shared_folders(shared.path()).is_empty());
         // A file that another user may have put there.

@@ -265,7 +265,7 @@ mod tests {
 
     /// Compares what Linux reports of a thread after each step, which is made from another thread.
     #[test]
-    fn linux_is_told_of_urgency_at_once_and_of_calm_after_two_ticks() {
+    fn linux_learns_of_urgency_at_once_and_of_its_end_after_two_ticks() {
         let classes = SchedulingClasses::new(ClassPolicy::ByLevel);
         classes.enter(0);
         let base = linux::own_settings().unwrap();

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_come_one_by_one_count_as_well() {
+    fn connections_that_come_one_by_one_count() {
         let mut throttle = Throttle::default();
         let pause = PAUSE.as_nanos() as Nanoseconds;
         for _ in 0..KNOCKS {

@@ -108,7 +108,7 @@ fn busy(participant: &Participant, priority: Priority) -> Vec<Side> {
 }
 
 #[test]
-fn all_meet_all_and_part() {
+fn participants_find_each_other_and_leave() {
     let root = private_folder();
     let mut all: Vec<Participant> = (0..4).map(|_| join(root.path())).collect();
     for one in &all {
@@ -135,7 +135,7 @@ fn domains_are_apart() {
 }
 
 #[test]
-fn a_bad_name_and_a_folder_of_all_are_refused() {
+fn a_bad_name_and_a_shared_folder_are_refused() {
     let bad = Domain::named("a/b").join().unwrap_err();
     assert!(matches!(&bad, JoinError::Name(name) if name == "a/b"));
     let open = Domain::named("test").root("/tmp").join().unwrap_err();
@@ -179,7 +179,7 @@ fn slots_and_executors_run_out_as_errors() {
 }
 
 #[test]
-fn alone_nothing_is_elsewhere() {
+fn a_lone_participant_sees_nothing_elsewhere() {
     let root = private_folder();
     let one = join(root.path());
     let sides = busy(&one, level(0));
@@ -190,7 +190,7 @@ fn alone_nothing_is_elsewhere() {
 }
 
 #[test]
-fn the_less_urgent_steps_aside_and_is_called_back() {
+fn a_less_urgent_worker_steps_aside_and_is_woken_again() {
     let root = private_folder();
     let (one, two) = (join(root.path()), join(root.path()));
     until("they see each other", || {
@@ -228,7 +228,7 @@ fn a_lone_participant_notices_another_one() {
 }
 
 #[test]
-fn a_worker_aside_sleeps_until_the_urgent_one_is_idle() {
+fn a_worker_that_stepped_aside_sleeps_until_the_urgent_one_is_idle() {
     let root = private_folder();
     let (one, two) = (join(root.path()), join(root.path()));
     until("they see each other", || {
@@ -263,7 +263,7 @@ fn a_worker_aside_sleeps_until_the_urgent_one_is_idle() {
 }
 
 #[test]
-fn a_caller_ends_the_sleep_and_is_not_lost() {
+fn a_notification_ends_the_sleep_and_is_not_lost() {
     let root = private_folder();
     let (one, two) = (join(root.path()), join(root.path()));
     until("they see each other", || {

@@ -72,7 +72,7 @@ fn a_barrier_has_one_leader_and_a_cell_one_value() {
 }
 
 #[test]
-fn a_semaphore_lets_so_many_in() {
+fn a_semaphore_admits_as_many_as_it_has_permits() {
     run(async {
         let semaphore = Arc::new(Semaphore::new(2));
         let (one, two) = (semaphore.acquire_arc().await, semaphore.acquire_arc().await);

@@ -41,7 +41,7 @@ fn channels_carry_everything() {
 }
 
 #[test]
-fn locks_and_notices_work() {
+fn locks_and_notifications_work() {
     run(async {
         let total = Arc::new(Mutex::new(0));
         let room = Arc::new(Semaphore::new(3));

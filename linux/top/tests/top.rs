@@ -28,7 +28,7 @@ fn private_folder() -> tempfile::TempDir {
 }
 
 #[test]
-fn json_tells_what_a_process_does() {
+fn json_shows_what_a_process_does() {
     let root = private_folder();
     let domain = Domain::named("test")
         .root(root.path())

@@ -5,7 +5,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --release --manifest-path os/Cargo.toml --package corank-abi --test loom`.
 //!
 //! A lost interrupt shows as a deadlock: the process waits, and nothing interrupts it. Each of
-//! these changes was seen to make `two_producers` end in one:
+//! these changes was seen to make `two_producers_wake_the_waiter` end in one:
 //!
 //! - `close` is a plain store: it hides a producer that has found the flag closed just before;
 //! - `open` is a plain store, even a sequentially consistent one;
@@ -128,11 +128,11 @@ fn explore(producers: usize, times: usize) {
 }
 
 #[test]
-fn one_producer() {
+fn one_producer_wakes_the_waiter() {
     explore(1, 1);
 }
 
 #[test]
-fn two_producers() {
+fn two_producers_wake_the_waiter() {
     explore(2, 1);
 }

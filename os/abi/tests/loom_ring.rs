@@ -139,11 +139,11 @@ fn explore(harts: u64, calls: u64, preemptions: usize) {
 }
 
 #[test]
-fn more_completions_than_entries() {
+fn more_completions_than_entries_arrive_in_order() {
     explore(1, 3, 3);
 }
 
 #[test]
-fn from_two_harts() {
+fn completions_from_two_harts_all_arrive() {
     explore(2, 2, 1);
 }

@@ -40,7 +40,7 @@ fn every_length_at_every_address() {
 }
 
 #[test]
-fn sums_that_carry() {
+fn carries_are_added() {
     for byte in [0, 1, 0x7f, 0x80, 0xfe, 0xff] {
         for length in [HEADER, HEADER + 1, 1460, 1501, 65_535] {
             let mut room = vec![byte; length + 1];
@@ -52,13 +52,13 @@ fn sums_that_carry() {
 
 #[test]
 #[should_panic(expected = "fits into a packet")]
-fn too_long() {
+fn overlong_segments_are_refused() {
     let _ = sum(SIDES[0], SIDES[1], &[0; 1 << 16]);
 }
 
 proptest! {
     #[test]
-    fn any_bytes(
+    fn any_bytes_match_the_definition(
         sides: [[u8; 4]; 2],
         mut room in prop::collection::vec(any::<u8>(), HEADER + 8..2000),
         start in 0_usize..8,
@@ -68,7 +68,7 @@ proptest! {
 
     /// A changed bit is found.
     #[test]
-    fn a_flipped_bit(
+    fn a_flipped_bit_is_found(
         mut segment in prop::collection::vec(any::<u8>(), HEADER..2000),
         at: prop::sample::Index,
         bit in 0_u32..8,

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head() {
+    fn a_head_has_its_status_and_fields() {
         let mut bytes = Vec::new();
         Head::new(&mut bytes, Status::OK, Some(784_111_777))
             .field("Allow", "GET")

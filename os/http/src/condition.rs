@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_client_has_is_not_sent() {
+    fn a_current_copy_is_not_sent_again() {
         let tag = Version::new(0x64, CHANGED).tag;
         assert_eq!(tag, "W/\"2ebc98a1-64\"");
         let tag_is_not = |tags| {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_not_have_changed() {
+    fn a_changed_file_fails_its_precondition() {
         let tag_is = |tags| {
             judge(Conditions {
                 tag_is: Some(tags),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_date() {
+    fn a_file_without_a_date_is_always_sent() {
         let version = Version::new(1, 0);
         let conditions = Conditions {
             modified_since: Some(DATE),

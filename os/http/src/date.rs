@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_three_forms_of_the_standard() {
+    fn the_three_forms_of_the_standard_are_read() {
         for text in [
             "Sun, 06 Nov 1994 08:49:37 GMT",
             "Sunday, 06-Nov-94 08:49:37 GMT",

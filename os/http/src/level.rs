@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule() {
+    fn malformed_rules_are_refused() {
         for rule in [
             "", "=", "/a", "/a=", "/a=64", "/a=-1", "/a=x", "a=1", "/a=1=", "/a 1",
         ] {

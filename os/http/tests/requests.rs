@@ -25,7 +25,7 @@ fn refused(text: &str) -> u16 {
 }
 
 #[test]
-fn a_request_with_everything() {
+fn a_request_with_every_field_is_read() {
     let text = "\r\nHEAD /a%20b?c HTTP/1.1\r\nHost: x\r\ncontent-length: 5\r\nCONNECTION: foo, Close\r\nIf-None-Match: \"a\"\r\n\
                 If-Modified-Since: b\r\nIf-Range: c\r\nIf-Match: d\r\nIf-Unmodified-Since: e\r\nIf-Match: f\r\nRange: bytes=1-2\r\n\r\nxxxxxGET";
     assert_eq!(
@@ -48,7 +48,7 @@ fn a_request_with_everything() {
 }
 
 #[test]
-fn whether_the_connection_goes_on() {
+fn the_version_and_the_header_decide_whether_the_connection_persists() {
     for (text, keep_alive) in [
         ("GET / HTTP/1.1\r\nHost: x\r\n\r\n", true),
         ("GET / HTTP/1.1\nHost: x\n\n", true),
@@ -76,7 +76,7 @@ fn whether_the_connection_goes_on() {
 }
 
 #[test]
-fn ranges() {
+fn ranges_are_answered_in_parts() {
     let range = |fields: &str| {
         let text = format!("GET / HTTP/1.1\r\nHost: x\r\n{fields}\r\n");
         read(text.as_bytes()).unwrap().range
@@ -87,7 +87,7 @@ fn ranges() {
 }
 
 #[test]
-fn what_is_refused() {
+fn malformed_requests_are_refused() {
     let long = "a".repeat(TARGET_LIMIT);
     let longer = "a".repeat(HEAD_LIMIT);
     let many = "a: b\r\n".repeat(65);

@@ -49,8 +49,8 @@ mod expansion;
 /// unit that implements `Payload`.
 ///
 /// # Expansion
-/// The declaration above becomes this (the test `expansion` compares; where `$crate` is the crate
-/// of the declaration):
+/// The declaration above becomes this (the test `a_declaration_expands_to_each_form` compares;
+/// where `$crate` is the crate of the declaration):
 ///
 /// ```ignore
 #[doc = include_str!("../doc/read.rs")]
@@ -72,7 +72,7 @@ mod tests {
 
     /// The documentation shows what the macro really makes.
     #[test]
-    fn expansion() {
+    fn a_declaration_expands_to_each_form() {
         let call = Declaration::parse(
             quote!(READ),
             quote! {

@@ -2,6 +2,6 @@
 //! the messages anew.
 
 #[test]
-fn refused_declarations() {
+fn wrong_declarations_are_refused_with_their_message() {
     trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
 }

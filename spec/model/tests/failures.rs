@@ -17,7 +17,7 @@ fn fails(body: &str, line: usize, message: &str) {
 }
 
 #[test]
-fn the_wrong_pick() {
+fn a_wrong_pick_is_reported() {
     fails(
         "spawn A 5\nspawn B 4\nrun A\nblock",
         6,
@@ -42,7 +42,7 @@ fn the_wrong_pick() {
 }
 
 #[test]
-fn the_wrong_outcome() {
+fn a_wrong_outcome_is_reported() {
     fails("spawn A 64", 4, "expected Done, got Refused");
     fails(
         "spawn A 5\ncancel A refused",
@@ -67,7 +67,7 @@ fn the_wrong_outcome() {
 }
 
 #[test]
-fn the_wrong_answer() {
+fn a_wrong_answer_is_reported() {
     fails(
         "spawn A 5\nbitmap 6",
         5,
@@ -152,7 +152,7 @@ fn faulty(fault: Fault) -> Faulty {
 const PLAIN: &str = "mutex M\nspawn A 5\nrun A\nlock M\nstate A running\nblock";
 
 #[test]
-fn a_poll_that_ends_early_or_is_not_announced() {
+fn an_early_or_unannounced_end_of_a_poll_is_reported() {
     let failure = replay(&trace(PLAIN), &mut faulty(Fault::EndsEarly)).unwrap_err();
     assert_eq!(
         failure.to_string(),

@@ -260,7 +260,7 @@ fn a_small_platform_replays_what_it_supports() {
 }
 
 #[test]
-fn a_platform_with_the_wrong_order_is_found_out() {
+fn a_platform_with_the_wrong_order_fails() {
     let (name, text) = TRACES
         .iter()
         .find(|(name, _)| *name == "order-fifo-within-a-level")

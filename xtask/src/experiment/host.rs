@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_of_linux() {
+    fn the_tables_of_linux_are_read() {
         assert_eq!(
             after_colon("x : 1\nmodel name\t: A CPU: 3\n", "model name"),
             Some("A CPU: 3")

@@ -194,7 +194,7 @@ test result: FAILED. 4 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; 
     }
 
     #[test]
-    fn what_says_nothing_failed() {
+    fn output_without_a_result_is_a_failure() {
         assert_eq!(Outcome::of_last_line("panicked", true), Outcome::failed());
         assert_eq!(Outcome::of_last_line("", true), Outcome::failed());
         // All passed, but the program then ended with a code other than 0.
@@ -210,7 +210,7 @@ test result: FAILED. 4 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; 
     }
 
     #[test]
-    fn sums() {
+    fn outcomes_are_summed() {
         let mut sum = Outcome::passed();
         sum.add(Outcome::failed());
         assert_eq!(sum.counts(), "1 passed, 1 failed");

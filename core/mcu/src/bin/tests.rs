@@ -108,7 +108,7 @@ fn order() -> Result {
     Ok(())
 }
 
-fn output_and_urgency_travel_through_join() -> Result {
+fn a_join_carries_output_and_priority() -> Result {
     let executor = executor(Config::new())?;
     let low = executor.spawn(level(40), async {
         yield_now().await;
@@ -407,8 +407,8 @@ fn main() -> ! {
     let tests: [(&str, fn() -> Result); 13] = [
         ("order", order),
         (
-            "output_and_urgency_travel_through_join",
-            output_and_urgency_travel_through_join,
+            "a_join_carries_output_and_priority",
+            a_join_carries_output_and_priority,
         ),
         (
             "cancel_drops_the_future_at_once",

@@ -74,7 +74,7 @@ TEST(Classify, ModelsDecideTheSame) {
       }
 }
 
-TEST(Classify, NothingToDo) {
+TEST(Classify, AnEmptyBatchIsClassified) {
   const problem of(1, 0, 16, false, 1);
   EXPECT_TRUE(of.decided(model::sequential).empty());
   EXPECT_TRUE(of.decided(model::coroutine).empty());
@@ -117,7 +117,7 @@ TEST(Classify, OrderMayChangeAnywhere) {
       }
 }
 
-TEST(Classify, Names) {
+TEST(Classify, ModelsHaveNames) {
   EXPECT_EQ(model_of_name("sequential"), model::sequential);
   EXPECT_EQ(model_of_name("coroutine"), model::coroutine);
   EXPECT_THROW(model_of_name("threads"), std::runtime_error);

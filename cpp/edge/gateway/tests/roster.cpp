@@ -59,7 +59,7 @@ TEST(Roster, ReportsComeInTheOrderOfTheirWindows) {
 }
 
 // The reports do not depend on how often they are requested.
-TEST(Roster, SeveralWindowsOfASensorInABatch) {
+TEST(Roster, ABatchMayHoldSeveralWindowsOfASensor) {
   roster of(table(1, 2), secret, of_three, {});
   for (uint32_t number = 0; number < 8; ++number)
     give(of, datagram(1, number, number >= 3 ? loud : calm));
@@ -75,7 +75,7 @@ TEST(Roster, SeveralWindowsOfASensorInABatch) {
   EXPECT_EQ(reports[0].damaged, 2u);
 }
 
-TEST(Roster, WhatIsWrongWithADatagram) {
+TEST(Roster, EachDefectOfADatagramHasItsCounter) {
   roster of(table(2, 2), secret, of_three, {});
   std::vector<std::byte> whole = datagram(1, 0, calm);
   std::vector<std::byte> shorter(whole.begin(), whole.end() - 1), longer = whole, huge = whole,
@@ -108,7 +108,7 @@ TEST(Roster, AnotherSensorsKeyIsNoKey) {
   EXPECT_EQ(give(of, made), fate::forged);
 }
 
-TEST(Roster, LateOnesCountAndStaleOnesDoNot) {
+TEST(Roster, LateDatagramsCountAndStaleOnesDoNot) {
   roster of(table(1, 2), secret,
             {.by = model::sequential, .window = 200, .alarm_after = 1, .silent_after = seconds(5)},
             {});
@@ -122,7 +122,7 @@ TEST(Roster, LateOnesCountAndStaleOnesDoNot) {
   EXPECT_EQ(all.lost + all.missing, 97u);
 }
 
-TEST(Roster, ASensorThatBeginsAgain) {
+TEST(Roster, ARestartedSensorIsAccepted) {
   roster of(table(1, 2), secret, of_three, {});
   give(of, datagram(1, 500, calm, 10));
   give(of, datagram(1, 502, calm, 10));
@@ -166,7 +166,7 @@ TEST(Roster, OneWrongTimeIsForgottenWithTheNextDatagram) {
   EXPECT_EQ(of.evaluate().at(0).time, 1002u);
 }
 
-TEST(Roster, WhoFallsSilentIsReportedOnce) {
+TEST(Roster, ASilentSensorIsReportedOnce) {
   const instant begin{};
   roster of(table(2, 2), secret, of_three, begin);
   give(of, datagram(1, 0, calm), begin + seconds(3));
@@ -220,7 +220,7 @@ TEST(Roster, AReloadKeepsWindowsAndCounts) {
   EXPECT_EQ(give(of, datagram(3, 0, loud)), fate::accepted);
 }
 
-TEST(Roster, AReloadWithAnotherNumberOfBins) {
+TEST(Roster, AReloadMayChangeTheNumberOfBins) {
   roster of(table(2, 2), secret, of_three, {});
   give(of, datagram(1, 0, loud));
   give(of, datagram(1, 5, loud));
@@ -231,7 +231,7 @@ TEST(Roster, AReloadWithAnotherNumberOfBins) {
   EXPECT_EQ(of.count().missing, 5u);
 }
 
-TEST(Roster, AReloadWithAnotherKey) {
+TEST(Roster, AReloadMayChangeTheKey) {
   roster of(table(1, 2), secret, of_three, {});
   give(of, datagram(1, 0, calm));
   key other = secret;

@@ -8,7 +8,7 @@
 
 using namespace gateway;
 
-TEST(Sequence, InOrder) {
+TEST(Sequence, NumbersInOrderAreAccepted) {
   sequence_window window;
   for (uint32_t number = 5; number < 500; ++number)
     EXPECT_EQ(window.see(number), arrival::in_order);
@@ -40,7 +40,7 @@ TEST(Sequence, WhatCameBeforeTheFirstOneIsNotMissed) {
   EXPECT_EQ(window.missing() + window.lost(), 0u);
 }
 
-TEST(Sequence, GreatLeaps) {
+TEST(Sequence, AGreatLeapCountsTheSkippedAsLost) {
   sequence_window window;
   window.see(0);
   window.see(0xffffffff);
@@ -49,7 +49,7 @@ TEST(Sequence, GreatLeaps) {
   EXPECT_EQ(window.see(0), arrival::stale);
 }
 
-TEST(Sequence, AsAModelThatRemembersEverything) {
+TEST(Sequence, AgreesWithAModelThatRemembersEverything) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     std::mt19937_64 chance(seed);
     sequence_window window;

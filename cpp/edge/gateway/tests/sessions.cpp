@@ -15,7 +15,7 @@ constexpr uint64_t now = 1000;
 
 }  // namespace
 
-TEST(Sessions, ALaterOneReplacesTheOneBefore) {
+TEST(Sessions, ALaterSessionReplacesTheEarlierOne) {
   session_history of;
   EXPECT_EQ(of.see(10, 0, now, false), arrival::in_order);
   EXPECT_EQ(of.see(20, 0, now, false), arrival::in_order);
@@ -24,7 +24,7 @@ TEST(Sessions, ALaterOneReplacesTheOneBefore) {
   EXPECT_EQ(of.see(20, 1, now, false), arrival::in_order);
 }
 
-TEST(Sessions, OneThatIsAheadOfTheClockDoesNotBegin) {
+TEST(Sessions, ASessionAheadOfTheClockDoesNotBegin) {
   session_history of;
   EXPECT_EQ(of.see(10, 0, now, false), arrival::in_order);
   EXPECT_EQ(of.see(now + 1, 0, now, false), arrival::ahead);
@@ -35,7 +35,7 @@ TEST(Sessions, OneThatIsAheadOfTheClockDoesNotBegin) {
 
 // One datagram of a session that is not the sensor's. After a silence the sensor is accepted again,
 // and also after its next start. No earlier datagram is accepted twice.
-TEST(Sessions, AWrongOneIsGivenUpAfterASilence) {
+TEST(Sessions, AWrongSessionEndsAfterASilence) {
   session_history of;
   for (uint32_t number = 0; number < 100; ++number) of.see(10, number, now, false);
   EXPECT_EQ(of.see(900, 5, now, false), arrival::in_order);
@@ -59,7 +59,7 @@ TEST(Sessions, ANumberFarAheadCountsAfterASilenceAlone) {
   EXPECT_EQ(of.lost() + of.missing(), 1'000'000u - 5 + 1 - 4);
 }
 
-TEST(Sessions, OneThatHasGoneOnForLongIsBelievedForGood) {
+TEST(Sessions, ALongSessionIsKeptForGood) {
   session_history of;
   of.see(10, 0, now, false);
   for (uint32_t number = 0; number < sequence_window::memory; ++number)

@@ -188,7 +188,7 @@ TEST_F(System, FiftySensorsAtTheirFullRateLoseNothing) {
   EXPECT_EQ(counts.at("lost").get<int>() + counts.at("missing").get<int>(), 0);
 }
 
-TEST_F(System, SensorsOfAnotherKeyOrNumberAreNotHeard) {
+TEST_F(System, SensorsOfAnotherKeyOrNumberAreRefused) {
   start("");
   sense({"--first", "50", "--sensors", "2", "--count", "10", "--rate", "1000"});
   files.replace("other.key", std::string(64, '7'));
@@ -203,7 +203,7 @@ TEST_F(System, SensorsOfAnotherKeyOrNumberAreNotHeard) {
   EXPECT_EQ(counts.at("forged"), 10);
 }
 
-TEST_F(System, WhoFallsSilentIsReported) {
+TEST_F(System, ASilentSensorIsReported) {
   // Longer than the time between two spectra of a sensor. They are sent without pause, so that a
   // slow machine causes no silence before the last one.
   start("window = 2\n");
@@ -380,7 +380,7 @@ TEST_F(System, AStalledClientDelaysNoOther) {
   stop();
 }
 
-TEST_F(System, WhatIsNoRequestForThePageIsRefused) {
+TEST_F(System, OtherRequestsThanForThePageAreRefused) {
   start("metrics = \"127.0.0.1:0\"\n");
   const int port = started.at("metrics_port");
   EXPECT_EQ(http_get(port, "/"), "404 Not Found\n");
@@ -503,7 +503,7 @@ TEST_F(System, AFullDiskLeavesNoHalfLine) {
   EXPECT_LT(statuses, 40);
 }
 
-TEST_F(System, WhatIsWrongAtTheStartIsSaid) {
+TEST_F(System, ErrorsAtTheStartAreExplained) {
   const auto says = [](const std::string& said, const std::string& part) {
     EXPECT_NE(said.find(part), std::string::npos) << said;
   };

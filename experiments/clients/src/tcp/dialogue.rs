@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_well() {
+    fn right_answers_in_time_are_counted() {
         assert_eq!(of_five(|_, answer| answer), [0, 0, 0, 0]);
     }
 

@@ -354,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_make_a_whole() {
+    fn parts_add_up_to_a_whole_run() {
         let all: Vec<u32> = (0..10).collect();
         assert_eq!(Part::WHOLE.of(&all), all);
         let parts = ["1/3", "2/3", "3/3"].map(|part| part.parse::<Part>().unwrap());

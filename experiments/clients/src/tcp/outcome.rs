@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statistics() {
+    fn latencies_have_mean_quantiles_and_jitter() {
         assert_eq!(Statistics::of(&[]), None);
         let values: Vec<f64> = (1..=100).map(f64::from).collect();
         let found = Statistics::of(&values).unwrap();

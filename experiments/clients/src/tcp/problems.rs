@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn squares() {
+    fn a_matrix_is_squared() {
         assert_eq!(square(&[3], 1), [9]);
         assert_eq!(square(&[1, 2, 3, 4], 2), [7, 10, 15, 22]);
     }

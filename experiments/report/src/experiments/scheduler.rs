@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_of_the_scheduler() {
+    fn targets_compare_with_the_best_other_scheduler() {
         let document = document(&[
             ("corank", "yield", 100, 1, 8.0),
             ("corank", "yield", 4000, 1, 7.0),

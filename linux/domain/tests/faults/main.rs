@@ -245,7 +245,7 @@ fn no_participant_is_left(participant: &Participant) {
 }
 
 #[test]
-fn bulk_goes_on_when_urgent_processes_are_killed() {
+fn bulk_continues_when_urgent_processes_are_killed() {
     beside_bulk(|root, participant, bulk, lots| {
         for _ in 0..number("CORANK_FAULTS").unwrap_or(500) {
             let victim = Victim::start(root);
@@ -266,7 +266,7 @@ fn bulk_goes_on_when_urgent_processes_are_killed() {
 }
 
 #[test]
-fn bulk_goes_on_when_urgent_processes_are_stopped() {
+fn bulk_continues_when_urgent_processes_are_stopped() {
     beside_bulk(|root, participant, bulk, lots| {
         let victims = [Victim::start(root), Victim::start(root)];
         for _ in 0..number("CORANK_FAULTS").unwrap_or(1500) {

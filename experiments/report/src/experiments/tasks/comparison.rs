@@ -270,7 +270,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn rows_that_make_no_sense_are_refused() {
+    fn malformed_rows_are_refused() {
         assert!(comparisons(&document("b", &[("goroutine", 1, 200, 1.0)])).is_err());
     }
 }

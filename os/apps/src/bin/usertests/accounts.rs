@@ -15,10 +15,10 @@ use crate::support::{call, exit_code, quiesced, tests};
 tests![
     a_limit_is_lowered_and_never_raised,
     a_limit_holds_for_children_together,
-    completions_that_are_not_taken_stay_within_the_limit,
+    completions_that_stay_untaken_keep_to_the_limit,
     linked_calls_without_memory_fail_one_by_one,
-    threads_that_are_not_joined_are_limited,
-    threads_that_are_not_joined_stay_within_the_limit,
+    unjoined_threads_are_limited,
+    unjoined_threads_stay_within_the_limit,
     a_child_with_many_files_stays_within_the_limit,
     a_call_is_found_without_memory_for_a_table_of_keys,
     every_kind_of_object_stays_within_the_limit,
@@ -86,7 +86,7 @@ fn a_limit_holds_for_children_together() {
     });
 }
 
-fn completions_that_are_not_taken_stay_within_the_limit() {
+fn completions_that_stay_untaken_keep_to_the_limit() {
     alone(|| {
         // The ring itself already exists when the limit is set.
         let rings = Rings::new(256);
@@ -153,7 +153,7 @@ fn threads_until_refused(most: usize) -> usize {
     made
 }
 
-fn threads_that_are_not_joined_are_limited() {
+fn unjoined_threads_are_limited() {
     let code = exit_code(|| {
         let made = threads_until_refused(40_000);
         assert!((1000..1 << 15).contains(&made), "{made} threads");
@@ -165,7 +165,7 @@ fn threads_that_are_not_joined_are_limited() {
     assert_eq!(code, 0);
 }
 
-fn threads_that_are_not_joined_stay_within_the_limit() {
+fn unjoined_threads_stay_within_the_limit() {
     alone(|| {
         process::limit_memory(LITTLE).expect("few limits");
         let before = heap_used();

@@ -6,20 +6,20 @@ use crate::support::{BAD_ADDRESS, KERNEL, UNMAPPED, call, exit_code, expect_end,
 
 tests![
     unknown_calls_are_not_implemented,
-    descriptors_that_are_not_open,
-    descriptors_of_the_wrong_direction,
+    closed_descriptors_are_refused,
+    descriptors_of_the_wrong_direction_are_refused,
     bad_pointers_end_the_process,
     code_is_not_writable,
-    a_string_without_end,
-    a_file_that_does_not_exist,
+    a_string_without_an_end_is_refused,
+    a_missing_file_does_not_open,
     an_open_file_is_read,
-    objects_that_do_not_exist,
-    threads_that_do_not_exist,
-    children_that_do_not_exist,
-    signals_and_processes_that_do_not_exist,
-    buffers_of_length_zero,
-    a_buffer_across_the_end_of_memory,
-    wait_modes,
+    missing_objects_are_refused,
+    missing_threads_are_refused,
+    missing_children_are_refused,
+    unknown_signals_and_missing_processes_are_refused,
+    buffers_of_length_zero_move_nothing,
+    a_buffer_across_the_end_of_memory_ends_the_process,
+    unknown_wait_modes_are_refused,
     dup_shares_the_file,
     numbers_are_reused_from_the_lowest,
     a_child_opens_at_the_lowest_that_was_closed,
@@ -31,7 +31,7 @@ fn unknown_calls_are_not_implemented() {
     }
 }
 
-fn descriptors_that_are_not_open() {
+fn closed_descriptors_are_refused() {
     let mut byte = [0_u8];
     for descriptor in [3, 1000, 1 << 16, usize::MAX] {
         assert_eq!(
@@ -50,7 +50,7 @@ fn descriptors_that_are_not_open() {
     }
 }
 
-fn descriptors_of_the_wrong_direction() {
+fn descriptors_of_the_wrong_direction_are_refused() {
     let (reader, writer) = pipe();
     assert!(reader.write(&[1]).is_err());
     assert!(writer.read(&mut [0]).is_err());
@@ -99,7 +99,7 @@ fn code_is_not_writable() {
     });
 }
 
-fn a_string_without_end() {
+fn a_string_without_an_end_is_refused() {
     let text = [b'x'; 512];
     assert_eq!(
         call(OPEN, [text.as_ptr().expose_provenance(), 0, 0]),
@@ -111,7 +111,7 @@ fn a_string_without_end() {
     );
 }
 
-fn a_file_that_does_not_exist() {
+fn a_missing_file_does_not_open() {
     assert_eq!(
         call(OPEN, [c"no such file".as_ptr().expose_provenance(), 0, 0]),
         FAILED
@@ -136,7 +136,7 @@ fn an_open_file_is_read() {
     assert_eq!(call(CLOSE, [3, 0, 0]), 0);
 }
 
-fn objects_that_do_not_exist() {
+fn missing_objects_are_refused() {
     for number in [
         SEMAPHORE_UP,
         SEMAPHORE_DOWN,
@@ -168,14 +168,14 @@ fn objects_that_do_not_exist() {
     );
 }
 
-fn threads_that_do_not_exist() {
+fn missing_threads_are_refused() {
     for tid in [0, 1, usize::MAX] {
         assert_eq!(call(WAITTID, [tid, 0, 0]), FAILED, "thread {tid}");
         assert_eq!(call(WAIT_THREAD, [tid, 0, 0]), FAILED, "thread {tid}");
     }
 }
 
-fn children_that_do_not_exist() {
+fn missing_children_are_refused() {
     assert!(process::wait_any().is_err());
     for pid in [0, 1, process::id(), 1 << 40] {
         assert!(process::wait(pid).is_err());
@@ -183,7 +183,7 @@ fn children_that_do_not_exist() {
     }
 }
 
-fn signals_and_processes_that_do_not_exist() {
+fn unknown_signals_and_missing_processes_are_refused() {
     assert!(process::kill(1 << 40, 9).is_err());
     assert!(
         process::kill(process::id(), 0).is_ok(),
@@ -196,7 +196,7 @@ fn signals_and_processes_that_do_not_exist() {
 /// Tests buffers of length zero.
 ///
 /// No byte moves, so the pointer doesn't matter.
-fn buffers_of_length_zero() {
+fn buffers_of_length_zero_move_nothing() {
     let (reader, writer) = pipe();
     for pointer in [0, UNMAPPED, KERNEL] {
         assert_eq!(call(WRITE, [writer.number(), pointer, 0]), 0);
@@ -204,7 +204,7 @@ fn buffers_of_length_zero() {
     }
 }
 
-fn a_buffer_across_the_end_of_memory() {
+fn a_buffer_across_the_end_of_memory_ends_the_process() {
     let last = corank_user::page::SYSTEM_PAGE + corank_user::page::PAGE_SIZE - 1;
     let (reader, writer) = pipe();
     assert_eq!(
@@ -226,7 +226,7 @@ fn a_buffer_across_the_end_of_memory() {
     });
 }
 
-fn wait_modes() {
+fn unknown_wait_modes_are_refused() {
     assert_eq!(call(WAIT_MODE, [WAIT_YIELD, 0, 0]), WAIT_BLOCK as isize);
     assert_eq!(call(WAIT_MODE, [2, 0, 0]), FAILED);
     assert_eq!(call(WAIT_MODE, [WAIT_BLOCK, 0, 0]), WAIT_YIELD as isize);

@@ -11,19 +11,19 @@ use corank_user::{Priority, block_on, process, ring, spawn, thread, yield_now};
 use crate::support::{calls_under_way, one_hart, pipe, tests};
 
 tests![
-    reads_and_writes_of_coroutines,
-    closing_with_the_write,
+    coroutines_read_and_write,
+    a_write_closes_its_file,
     a_dropped_call_is_taken_back,
     a_cancelled_read_leaves_its_bytes,
-    more_calls_than_entries,
-    more_calls_than_the_kernel_takes,
-    waiting_for_a_process,
-    many_pipes_at_once,
+    more_calls_than_entries_complete,
+    calls_beyond_the_kernels_limit_wait_for_room,
+    a_coroutine_waits_for_a_process,
+    many_pipes_carry_their_own_bytes,
     sleeping_coroutines_wake_in_order,
-    a_time_limit_on_a_read,
+    a_time_limit_ends_a_read,
 ];
 
-fn reads_and_writes_of_coroutines() {
+fn coroutines_read_and_write() {
     block_on(async {
         let (reader, writer) = pipe();
         let reading = spawn(Priority::DEFAULT, async move {
@@ -41,7 +41,7 @@ fn reads_and_writes_of_coroutines() {
     });
 }
 
-fn closing_with_the_write() {
+fn a_write_closes_its_file() {
     block_on(async {
         let (reader, writer) = pipe();
         assert_eq!(
@@ -113,7 +113,7 @@ fn a_cancelled_read_leaves_its_bytes() {
     });
 }
 
-fn more_calls_than_entries() {
+fn more_calls_than_entries_complete() {
     block_on(async {
         let tasks: Vec<_> = (0..4 * ring::ENTRIES)
             .map(|number| {
@@ -138,7 +138,7 @@ fn more_calls_than_entries() {
 ///
 /// The kernel has 65,536 calls of a process under way at most. Further calls wait for room, and can
 /// be cancelled meanwhile. They get room even if the process never waits.
-fn more_calls_than_the_kernel_takes() {
+fn calls_beyond_the_kernels_limit_wait_for_room() {
     // One write wakes all readers of the same pipe. Each pipe has few readers, and no more than the
     // ring has room for. Beyond that number the process enters the kernel.
     const PIPES: usize = 1100;
@@ -191,7 +191,7 @@ fn more_calls_than_the_kernel_takes() {
     });
 }
 
-fn waiting_for_a_process() {
+fn a_coroutine_waits_for_a_process() {
     let child = process::spawn(|| {
         thread::yield_now();
         33
@@ -207,7 +207,7 @@ fn waiting_for_a_process() {
     );
 }
 
-fn many_pipes_at_once() {
+fn many_pipes_carry_their_own_bytes() {
     block_on(async {
         let pipes = ring::pipes(1000).await.expect("descriptors and memory");
         assert_eq!(pipes.len(), 1000);
@@ -249,7 +249,7 @@ fn sleeping_coroutines_wake_in_order() {
     assert!(slept >= Duration::from_millis(30), "slept {slept:?}");
 }
 
-fn a_time_limit_on_a_read() {
+fn a_time_limit_ends_a_read() {
     let _alone = one_hart();
     block_on(async {
         let (reader, writer) = pipe();

@@ -22,16 +22,16 @@ use crate::network::listener;
 use crate::support::{call, pipe, tests, without_sockets};
 
 tests![
-    reading,
-    writing,
-    sleeping,
-    waiting_for_a_process,
-    waiting_for_a_thread,
-    locking,
-    taking_a_permit,
-    waiting_for_a_signal,
-    accepting,
-    connecting,
+    read_returns_the_same_in_all_forms,
+    write_returns_the_same_in_all_forms,
+    sleep_lasts_in_all_forms,
+    waitpid_collects_in_all_forms,
+    waittid_collects_in_all_forms,
+    a_mutex_is_locked_in_all_forms,
+    a_permit_is_taken_in_all_forms,
+    a_signal_is_received_in_all_forms,
+    accept_returns_a_connection_in_all_forms,
+    connect_returns_a_connection_in_all_forms,
     failures_are_the_same,
     a_sleep_without_memory_fails,
     a_key_is_for_one_call_at_a_time,
@@ -47,7 +47,7 @@ fn this() -> CoroutineId {
     corank::current().expect("a coroutine runs")
 }
 
-fn reading() {
+fn read_returns_the_same_in_all_forms() {
     let (reader, writer) = pipe();
     for _ in 0..4 {
         writer.write(b"abc").expect("room");
@@ -70,7 +70,7 @@ fn reading() {
     });
 }
 
-fn writing() {
+fn write_returns_the_same_in_all_forms() {
     let (reader, writer) = pipe();
     let file = writer.number();
     assert_eq!(write!(file, b"a"), Ok(1));
@@ -89,7 +89,7 @@ fn writing() {
     });
 }
 
-fn sleeping() {
+fn sleep_lasts_in_all_forms() {
     let slept = |start: u64| time::duration(time::ticks() - start);
     let least = Duration::from_millis(3);
     let start = time::ticks();
@@ -105,7 +105,7 @@ fn sleeping() {
     });
 }
 
-fn waiting_for_a_process() {
+fn waitpid_collects_in_all_forms() {
     let child = |code: i32| {
         process::spawn(move || {
             thread::yield_now();
@@ -130,7 +130,7 @@ fn waiting_for_a_process() {
     });
 }
 
-fn waiting_for_a_thread() {
+fn waittid_collects_in_all_forms() {
     let exits_with = |code: i32| {
         thread::spawn(move || {
             thread::yield_now();
@@ -168,7 +168,7 @@ async fn submit<T>(future: core::pin::Pin<&mut impl Future<Output = T>>) {
     sleep!(0, 99, this()).await.expect("memory");
 }
 
-fn locking() {
+fn a_mutex_is_locked_in_all_forms() {
     let mutex = mutex();
     assert_eq!(mutex_lock!(mutex), Ok(0));
     block_on(async move {
@@ -188,7 +188,7 @@ fn locking() {
     });
 }
 
-fn taking_a_permit() {
+fn a_permit_is_taken_in_all_forms() {
     let semaphore = call(corank_abi::call::SEMAPHORE_CREATE, [1, 0, 0]) as usize;
     let up = move || call(corank_abi::call::SEMAPHORE_UP, [semaphore, 0, 0]);
     assert_eq!(semaphore_down!(semaphore), Ok(0));
@@ -205,7 +205,7 @@ fn taking_a_permit() {
     });
 }
 
-fn waiting_for_a_signal() {
+fn a_signal_is_received_in_all_forms() {
     let mutex = mutex();
     let condition = call(corank_abi::call::CONDVAR_CREATE, [0; 3]) as usize;
     let signal = move || call(corank_abi::call::CONDVAR_SIGNAL, [condition, 0, 0]);
@@ -256,7 +256,7 @@ fn assert_connected(here: TcpStream, there: TcpStream) {
     here.reset();
 }
 
-fn accepting() {
+fn accept_returns_a_connection_in_all_forms() {
     let (listener, address) = listener();
     let number = listener.number();
     let knock = move || TcpStream::connect_blocking(address).expect("a listener");
@@ -279,7 +279,7 @@ fn accepting() {
     without_sockets();
 }
 
-fn connecting() {
+fn connect_returns_a_connection_in_all_forms() {
     let (listener, address) = listener();
     let (host, port) = (LOCALHOST, address.port().into());
     let accepted = |listener: &TcpListener| listener.accept_blocking().expect("a connection");

@@ -21,29 +21,29 @@ use crate::files::in_directory;
 use crate::support::{call, calls_under_way, leave_calls, pipe, tests};
 
 tests![
-    a_read_takes_nothing,
+    a_cancelled_read_takes_nothing,
     a_read_beyond_the_capacity_says_what_it_took,
     a_write_says_what_it_gave,
     the_buffer_is_free_after_the_drop,
-    given_up_while_the_bytes_come,
-    given_up_on_the_way_from_the_disk,
+    a_read_cancelled_during_a_write_has_all_or_nothing,
+    a_read_cancelled_during_disk_io_has_all_or_nothing,
     a_leaked_call_keeps_its_buffer,
     a_read_that_is_done_gives_its_bytes,
-    a_lock_is_not_held,
+    a_cancelled_lock_is_not_held,
     an_unclaimed_lock_is_given_back,
-    the_next_in_line_gets_the_lock,
-    a_permit_goes_on,
+    the_next_waiter_gets_a_cancelled_lock,
+    a_cancelled_permit_goes_to_the_next_waiter,
     an_unclaimed_permit_is_given_back,
-    a_signal_goes_to_another,
-    a_signal_had_before_the_lock_goes_to_another,
-    a_wait_for_a_signal_gives_the_lock_up,
-    sleepers_and_waiters_for_others,
-    a_child_stays_to_be_waited_for,
+    a_cancelled_wait_passes_its_signal_on,
+    a_signal_received_before_the_lock_is_passed_on,
+    a_cancelled_wait_releases_its_lock,
+    a_cancelled_sleep_or_wait_leaves_its_thread_joinable,
+    a_cancelled_wait_leaves_its_child_to_be_collected,
     a_file_is_closed_with_a_cancelled_write,
-    calls_that_were_never_polled,
-    a_thousand_in_disorder,
-    an_executor_that_ends,
-    cancelling_twice,
+    a_dropped_call_that_was_never_polled_has_no_effect,
+    a_thousand_cancellations_in_any_order_leave_no_call,
+    an_executor_that_ends_cancels_its_calls,
+    a_second_cancellation_does_nothing,
 ];
 
 /// Waits until the kernel has taken every call that was submitted before this.
@@ -62,7 +62,7 @@ async fn submit<T>(mut future: Pin<&mut impl Future<Output = T>>) {
     .await;
 }
 
-fn a_read_takes_nothing() {
+fn a_cancelled_read_takes_nothing() {
     block_on(async {
         let (reader, writer) = pipe();
         writer.write(b"a").expect("room");
@@ -210,7 +210,7 @@ impl Search {
 /// Tests a read that is cancelled while another thread writes, near the moment when the bytes come.
 ///
 /// The read has had all of them or none.
-fn given_up_while_the_bytes_come() {
+fn a_read_cancelled_during_a_write_has_all_or_nothing() {
     const ROUNDS: usize = 150;
     const SIZE: usize = 2000;
     const LATEST: usize = 20_000;
@@ -264,7 +264,7 @@ fn given_up_while_the_bytes_come() {
 /// Tests a read that is cancelled while the kernel waits for the disk.
 ///
 /// The read is over when the disk's work is, and it has had all bytes or none.
-fn given_up_on_the_way_from_the_disk() {
+fn a_read_cancelled_during_disk_io_has_all_or_nothing() {
     const ROUNDS: usize = 30;
     const SIZE: usize = 200_000;
     in_directory(|| {
@@ -356,7 +356,7 @@ impl Lock {
     }
 }
 
-fn a_lock_is_not_held() {
+fn a_cancelled_lock_is_not_held() {
     block_on(async {
         let lock = Lock::new().lock();
         {
@@ -387,7 +387,7 @@ fn an_unclaimed_lock_is_given_back() {
     });
 }
 
-fn the_next_in_line_gets_the_lock() {
+fn the_next_waiter_gets_a_cancelled_lock() {
     block_on(async {
         let lock = Lock::new().lock();
         let mut second = pin!(calls::mutex_lock_async(lock.0));
@@ -406,7 +406,7 @@ fn the_next_in_line_gets_the_lock() {
     });
 }
 
-fn a_permit_goes_on() {
+fn a_cancelled_permit_goes_to_the_next_waiter() {
     block_on(async {
         let semaphore = call(SEMAPHORE_CREATE, [0; 3]) as usize;
         let mut second = pin!(calls::semaphore_down_async(semaphore));
@@ -456,7 +456,7 @@ impl Condition {
     }
 }
 
-fn a_signal_goes_to_another() {
+fn a_cancelled_wait_passes_its_signal_on() {
     block_on(async {
         let (lock, condition) = (Lock::new(), Condition::new());
         let mut second = pin!(condition.wait(lock));
@@ -477,7 +477,7 @@ fn a_signal_goes_to_another() {
 }
 
 /// Tests a call that has had its signal and is dropped while it waits for the lock.
-fn a_signal_had_before_the_lock_goes_to_another() {
+fn a_signal_received_before_the_lock_is_passed_on() {
     block_on(async {
         let (lock, condition) = (Lock::new(), Condition::new());
         let mut second = pin!(condition.wait(lock));
@@ -505,7 +505,7 @@ fn a_signal_had_before_the_lock_goes_to_another() {
 /// Tests that a dropped wait for a signal releases the lock.
 ///
 /// This holds whether or not the kernel has seen the call, and whether or not it has served it.
-fn a_wait_for_a_signal_gives_the_lock_up() {
+fn a_cancelled_wait_releases_its_lock() {
     block_on(async {
         let (lock, condition) = (Lock::new(), Condition::new());
         for seen in [false, true] {
@@ -529,7 +529,7 @@ fn a_wait_for_a_signal_gives_the_lock_up() {
     });
 }
 
-fn sleepers_and_waiters_for_others() {
+fn a_cancelled_sleep_or_wait_leaves_its_thread_joinable() {
     block_on(async {
         let (reader, writer) = pipe();
         let other = thread::spawn(move || {
@@ -551,7 +551,7 @@ fn sleepers_and_waiters_for_others() {
     });
 }
 
-fn a_child_stays_to_be_waited_for() {
+fn a_cancelled_wait_leaves_its_child_to_be_collected() {
     block_on(async {
         let (reader, writer) = pipe();
         let child = process::spawn(|| {
@@ -593,7 +593,7 @@ fn a_file_is_closed_with_a_cancelled_write() {
     });
 }
 
-fn calls_that_were_never_polled() {
+fn a_dropped_call_that_was_never_polled_has_no_effect() {
     block_on(async {
         let (reader, writer) = pipe();
         writer.write(b"a").expect("room");
@@ -610,7 +610,7 @@ fn calls_that_were_never_polled() {
 /// beginning.
 ///
 /// Others complete meanwhile.
-fn a_thousand_in_disorder() {
+fn a_thousand_cancellations_in_any_order_leave_no_call() {
     const COUNT: usize = 1000;
     block_on(async {
         let pipes = ring::pipes(COUNT).await.expect("descriptors");
@@ -649,7 +649,7 @@ fn a_thousand_in_disorder() {
 /// Tests that remaining coroutines are dropped with their executor, and their calls with them.
 ///
 /// The next executor has the same rings.
-fn an_executor_that_ends() {
+fn an_executor_that_ends_cancels_its_calls() {
     let (reader, writer) = pipe();
     let file = reader.number();
     for _ in 0..3 {
@@ -667,7 +667,7 @@ fn an_executor_that_ends() {
     assert_eq!(reader.read(&mut [0]), Ok(1));
 }
 
-fn cancelling_twice() {
+fn a_second_cancellation_does_nothing() {
     block_on(async {
         let (reader, _writer) = pipe();
         let mut read = pin!(calls::read_async(reader.number(), Vec::with_capacity(1)));

@@ -16,9 +16,9 @@ tests![
     a_failure_does_not_end_a_chain,
     linked_calls_are_cancelled_wherever_they_are,
     linked_calls_are_found_while_their_chain_is_taken,
-    two_threads_enter_with_a_chain,
-    a_process_ends_with_chains_that_wait,
-    killed_between_the_pieces_of_a_chain,
+    two_threads_serve_one_chain_in_order,
+    a_process_ends_with_waiting_chains,
+    a_process_killed_within_a_chain_leaves_nothing,
     a_chain_is_served_whichever_allocation_fails,
 ];
 
@@ -168,7 +168,7 @@ fn linked_calls_are_found_while_their_chain_is_taken() {
 ///
 /// The thread that comes second goes on where the first one is. It takes no call that is linked to
 /// one that the first has just taken.
-fn two_threads_enter_with_a_chain() {
+fn two_threads_serve_one_chain_in_order() {
     const SHORT: u64 = 3;
     const LONG: u64 = 2000;
     const ROUNDS: usize = 300;
@@ -200,7 +200,7 @@ fn two_threads_enter_with_a_chain() {
     assert_eq!(other.join(), Ok(()));
 }
 
-fn a_process_ends_with_chains_that_wait() {
+fn a_process_ends_with_waiting_chains() {
     for length in LENGTHS {
         let code = exit_code(|| {
             let (rings, semaphore) = (Rings::new(4096), semaphore());
@@ -212,7 +212,7 @@ fn a_process_ends_with_chains_that_wait() {
     }
 }
 
-fn killed_between_the_pieces_of_a_chain() {
+fn a_process_killed_within_a_chain_leaves_nothing() {
     let wait = || {
         let (rings, semaphore) = (Rings::new(2048), semaphore());
         submit(&rings, 2000, semaphore);

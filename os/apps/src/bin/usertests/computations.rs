@@ -17,11 +17,11 @@ use crate::interrupting::{
 use crate::support::{one_hart, pipe, tests};
 
 tests![
-    registers_are_as_they_were,
+    an_interrupt_preserves_all_registers,
     a_computation_that_waits_in_a_call_lets_others_run,
     the_heap_is_never_interrupted,
     a_locked_mutex_is_never_interrupted,
-    outside_the_executor,
+    a_computation_is_outside_the_executor,
     without_an_executor_it_just_computes,
 ];
 
@@ -94,7 +94,7 @@ unsafe extern "C" {
 /// Tests integer and floating-point registers, rounding mode and exceptions.
 ///
 /// The handler computes with floating point itself.
-fn registers_are_as_they_were() {
+fn an_interrupt_preserves_all_registers() {
     // On several harts the interrupt may come behind the instructions in question.
     let _one = one_hart();
     block_on(async {
@@ -220,7 +220,7 @@ fn a_locked_mutex_is_never_interrupted() {
     });
 }
 
-fn outside_the_executor() {
+fn a_computation_is_outside_the_executor() {
     block_on(async {
         let own = corank::current();
         assert!(own.is_some());

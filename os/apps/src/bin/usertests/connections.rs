@@ -20,17 +20,17 @@ use crate::rings::{Rings, submission};
 use crate::support::{BAD_ADDRESS, KERNEL, UNMAPPED, call, expect_end, tests};
 
 tests![
-    reads_that_wait_take_no_coroutine,
-    what_comes_first_is_read,
+    waiting_reads_take_no_coroutine,
+    a_read_returns_what_arrives_first,
     the_end_and_a_reset_end_a_read,
     the_connection_is_closed_with_the_read,
-    cancelled_by_key,
+    a_waiting_read_is_cancelled_by_its_key,
     a_level_reaches_the_socket,
-    two_reads_of_one_connection,
+    reads_of_one_connection_are_served_in_order,
     a_read_may_still_have_a_limit,
     a_bad_buffer_ends_the_process,
-    buffers_of_a_listener,
-    memory_fails_while_connections_come,
+    connections_have_the_buffers_of_their_listener,
+    connections_survive_failing_allocations,
 ];
 
 /// Spawns a coroutine that reads at most `room` bytes, and waits until the kernel has taken the
@@ -42,7 +42,7 @@ async fn reading(stream: TcpStream, room: usize) -> JoinHandle<(Result<usize, Er
     task
 }
 
-fn reads_that_wait_take_no_coroutine() {
+fn waiting_reads_take_no_coroutine() {
     const CONNECTIONS: usize = 50;
     let coroutines = || information::system().expect("it is there").coroutines;
     block_on(async move {
@@ -70,7 +70,7 @@ fn reads_that_wait_take_no_coroutine() {
     });
 }
 
-fn what_comes_first_is_read() {
+fn a_read_returns_what_arrives_first() {
     block_on(async {
         // Room for more bytes than come, for as many, and for fewer.
         for room in [8, 4, 3] {
@@ -129,7 +129,7 @@ fn the_connection_is_closed_with_the_read() {
     until_sockets(0);
 }
 
-fn cancelled_by_key() {
+fn a_waiting_read_is_cancelled_by_its_key() {
     let rings = Rings::new(8);
     let (here, there) = pair();
     let mut bytes = [0_u8; 2];
@@ -164,7 +164,7 @@ fn a_level_reaches_the_socket() {
     assert_eq!(call(RING_CANCEL, [7, 0, 0]), RING_CANCELLED);
 }
 
-fn two_reads_of_one_connection() {
+fn reads_of_one_connection_are_served_in_order() {
     let rings = Rings::new(8);
     let (here, there) = pair();
     let mut bytes = [[0_u8]; 2];
@@ -206,7 +206,7 @@ fn a_bad_buffer_ends_the_process() {
     until_sockets(0);
 }
 
-fn buffers_of_a_listener() {
+fn connections_have_the_buffers_of_their_listener() {
     let (listener, address) = listener();
     for wrong in [0, 511, (64 << 10) + 1, usize::MAX] {
         assert_eq!(code(listener.set_buffer(wrong)), INVALID);
@@ -276,7 +276,7 @@ fn scenario() -> i32 {
     }
 }
 
-fn memory_fails_while_connections_come() {
+fn connections_survive_failing_allocations() {
     let steps = at_every_step_by(footprint, FAULT_MEMORY, scenario, |code| {
         matches!(code, 0 | -1)
     });

@@ -16,15 +16,15 @@ tests![
     the_most_urgent_runs_first,
     first_in_first_out_within_a_level,
     a_new_priority_counts_at_once,
-    cancelled_coroutines_dont_run,
-    a_hundred_thousand,
+    cancelled_coroutines_do_not_run,
+    a_hundred_thousand_coroutines_run,
     the_bitmap_shows_what_is_ready,
-    an_executor_after_another,
+    a_second_executor_follows_the_first,
     an_urgent_call_goes_before_less_urgent_polls,
     calls_are_not_delayed_by_yielding_coroutines,
-    a_wake_from_another_thread,
-    many_wakes_from_threads,
-    threads_with_executors_of_their_own,
+    another_thread_wakes_a_coroutine,
+    wakes_from_many_threads_are_not_lost,
+    threads_run_executors_of_their_own,
     a_deadlock_is_reported,
     a_panic_ends_the_process,
     a_process_without_coroutines_shows_none,
@@ -109,7 +109,7 @@ fn a_new_priority_counts_at_once() {
     assert_eq!(*log.borrow(), [3, 1, 2]);
 }
 
-fn cancelled_coroutines_dont_run() {
+fn cancelled_coroutines_do_not_run() {
     block_on(async {
         let handle = spawn(level(40), async { unreachable!("it was cancelled") }).expect("memory");
         assert!(handle.cancel());
@@ -117,7 +117,7 @@ fn cancelled_coroutines_dont_run() {
     });
 }
 
-fn a_hundred_thousand() {
+fn a_hundred_thousand_coroutines_run() {
     let sum = block_on(async {
         let handles: Vec<_> = (0..100_000_u64)
             .map(|number| {
@@ -157,7 +157,7 @@ fn the_bitmap_shows_what_is_ready() {
     assert_eq!(page.running.load(Ordering::Relaxed), 0);
 }
 
-fn an_executor_after_another() {
+fn a_second_executor_follows_the_first() {
     for round in 0..100 {
         let (reader, writer) = pipe();
         let length = block_on(async move {
@@ -260,7 +260,7 @@ impl Flag {
     }
 }
 
-fn a_wake_from_another_thread() {
+fn another_thread_wakes_a_coroutine() {
     for _ in 0..20 {
         let flag = Flag::new();
         let theirs = Arc::clone(&flag);
@@ -277,7 +277,7 @@ fn a_wake_from_another_thread() {
     }
 }
 
-fn many_wakes_from_threads() {
+fn wakes_from_many_threads_are_not_lost() {
     block_on(async {
         let flags: Vec<_> = (0..200).map(|_| Flag::new()).collect();
         let tasks: Vec<_> = flags
@@ -309,7 +309,7 @@ fn many_wakes_from_threads() {
     });
 }
 
-fn threads_with_executors_of_their_own() {
+fn threads_run_executors_of_their_own() {
     let threads: [_; 4] = core::array::from_fn(|number| {
         thread::spawn(move || {
             block_on(async move {

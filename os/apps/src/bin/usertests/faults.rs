@@ -10,18 +10,18 @@ use crate::support::{
 };
 
 tests![
-    reading_null,
-    writing_null,
-    jumping_to_null,
-    reading_the_kernel,
-    writing_code,
-    writing_constants,
-    writing_the_system_page,
-    executing_data,
-    executing_the_stack,
-    privileged_instructions,
-    illegal_instruction,
-    breakpoint,
+    reading_null_ends_the_process,
+    writing_null_ends_the_process,
+    jumping_to_null_ends_the_process,
+    reading_the_kernel_ends_the_process,
+    writing_code_ends_the_process,
+    writing_constants_ends_the_process,
+    writing_the_system_page_ends_the_process,
+    executing_data_ends_the_process,
+    executing_the_stack_ends_the_process,
+    privileged_instructions_end_the_process,
+    an_illegal_instruction_ends_the_process,
+    a_breakpoint_ends_the_process,
     a_fault_in_a_thread_ends_the_process,
     floating_point_survives_switches,
 ];
@@ -43,20 +43,20 @@ fn jump(address: usize) {
     unsafe { asm!("jalr {}", in(reg) address, clobber_abi("C")) };
 }
 
-fn reading_null() {
+fn reading_null_ends_the_process() {
     expect_end(BAD_ADDRESS, || read(0));
     expect_end(BAD_ADDRESS, || read(8));
 }
 
-fn writing_null() {
+fn writing_null_ends_the_process() {
     expect_end(BAD_ADDRESS, || write(0));
 }
 
-fn jumping_to_null() {
+fn jumping_to_null_ends_the_process() {
     expect_end(BAD_ADDRESS, || jump(0));
 }
 
-fn reading_the_kernel() {
+fn reading_the_kernel_ends_the_process() {
     for address in [0x8020_0000, UNMAPPED, 1 << 38, KERNEL, usize::MAX] {
         expect_end(BAD_ADDRESS, || read(address));
         expect_end(BAD_ADDRESS, || write(address));
@@ -64,30 +64,30 @@ fn reading_the_kernel() {
     }
 }
 
-fn writing_code() {
+fn writing_code_ends_the_process() {
     expect_end(BAD_ADDRESS, || write(0x10000));
 }
 
-fn writing_constants() {
+fn writing_constants_ends_the_process() {
     static CONSTANT: u8 = 1;
     expect_end(BAD_ADDRESS, || {
         write((&raw const CONSTANT).expose_provenance())
     });
 }
 
-fn writing_the_system_page() {
+fn writing_the_system_page_ends_the_process() {
     expect_end(0, || read(page::SYSTEM_PAGE));
     expect_end(BAD_ADDRESS, || write(page::SYSTEM_PAGE));
 }
 
-fn executing_data() {
+fn executing_data_ends_the_process() {
     static mut RETURN: u32 = 0x0000_8067;
     expect_end(BAD_ADDRESS, || {
         jump((&raw const RETURN).expose_provenance())
     });
 }
 
-fn executing_the_stack() {
+fn executing_the_stack_ends_the_process() {
     let instruction = 0x0000_8067_u32;
     expect_end(BAD_ADDRESS, || {
         jump((&raw const instruction).expose_provenance())
@@ -104,7 +104,7 @@ macro_rules! instruction {
     };
 }
 
-fn privileged_instructions() {
+fn privileged_instructions_end_the_process() {
     let instructions = [
         instruction!("csrr t0, sstatus"),
         instruction!("csrw sscratch, zero"),
@@ -124,12 +124,12 @@ fn privileged_instructions() {
     }
 }
 
-fn illegal_instruction() {
+fn an_illegal_instruction_ends_the_process() {
     expect_end(BAD_INSTRUCTION, instruction!("unimp"));
     expect_end(BAD_INSTRUCTION, instruction!(".word 0xffffffff"));
 }
 
-fn breakpoint() {
+fn a_breakpoint_ends_the_process() {
     expect_end(ABORTED, instruction!("ebreak"));
 }
 

@@ -18,7 +18,7 @@ use crate::support::{exit_code, record, tests};
 tests![
     many_coroutines_write_at_once,
     coroutines_use_the_file_system,
-    opening_that_is_given_up_leaves_nothing_open,
+    a_cancelled_open_leaves_nothing_open,
 ];
 
 /// Tests that each coroutine makes, writes, reads and closes a file of its own.
@@ -117,7 +117,7 @@ fn open_files() -> u64 {
     record(process::id()).files
 }
 
-fn opening_that_is_given_up_leaves_nothing_open() {
+fn a_cancelled_open_leaves_nothing_open() {
     in_directory(|| {
         fs::write("a", b"x").expect("room");
         block_on(async {

@@ -27,18 +27,18 @@ tests![
     appending_goes_to_the_end,
     truncate_cuts_and_extends,
     flags_say_what_is_allowed,
-    names_that_are_too_long_or_wrong,
-    names_in_other_alphabets,
+    wrong_and_overlong_names_are_refused,
+    names_in_other_alphabets_are_kept,
     directories_nest,
     directories_are_listed,
     the_current_directory_is_inherited,
     rename_moves_and_replaces,
-    what_is_open_stays,
-    too_many_open_files,
-    bad_descriptors_and_pointers,
-    calls_of_the_tutorial,
+    an_open_file_is_not_removed_or_replaced,
+    the_number_of_open_files_is_bounded,
+    bad_descriptors_and_pointers_are_refused,
+    file_calls_of_rcore_behave_as_there,
     a_program_on_the_disk_runs,
-    what_is_no_program_does_not_run,
+    a_file_that_is_no_program_does_not_run,
     a_killed_writer_leaves_a_whole_file,
     exit_closes_before_wait_returns,
     files_have_the_calendars_date,
@@ -281,7 +281,7 @@ fn flags_say_what_is_allowed() {
     });
 }
 
-fn names_that_are_too_long_or_wrong() {
+fn wrong_and_overlong_names_are_refused() {
     in_directory(|| {
         let longest = "n".repeat(255);
         fs::write(&longest, b"1").expect("room");
@@ -301,7 +301,7 @@ fn names_that_are_too_long_or_wrong() {
     });
 }
 
-fn names_in_other_alphabets() {
+fn names_in_other_alphabets_are_kept() {
     in_directory(|| {
         let names = [
             "协程 42.txt",
@@ -444,7 +444,7 @@ fn rename_moves_and_replaces() {
     });
 }
 
-fn what_is_open_stays() {
+fn an_open_file_is_not_removed_or_replaced() {
     in_directory(|| {
         fs::write("file", b"text").expect("room");
         fs::write("other", b"").expect("room");
@@ -463,7 +463,7 @@ fn what_is_open_stays() {
     });
 }
 
-fn too_many_open_files() {
+fn the_number_of_open_files_is_bounded() {
     in_directory(|| {
         let code = exit_code(|| {
             fs::write("file", b"x").expect("room");
@@ -487,7 +487,7 @@ fn too_many_open_files() {
     });
 }
 
-fn bad_descriptors_and_pointers() {
+fn bad_descriptors_and_pointers_are_refused() {
     in_directory(|| {
         let (reader, _writer) = pipe();
         for descriptor in [reader.number(), 1, 99, usize::MAX] {
@@ -540,7 +540,7 @@ fn bad_descriptors_and_pointers() {
     });
 }
 
-fn calls_of_the_tutorial() {
+fn file_calls_of_rcore_behave_as_there() {
     in_directory(|| {
         let name = c"file".as_ptr().expose_provenance();
         let open = |flags: usize| support::call(call::OPEN, [name, flags, 0]);
@@ -596,7 +596,7 @@ fn a_program_on_the_disk_runs() {
     });
 }
 
-fn what_is_no_program_does_not_run() {
+fn a_file_that_is_no_program_does_not_run() {
     in_directory(|| {
         let good = fs::read("/hello").expect("the archive has it");
         let mut wrong_machine = good.clone();

@@ -16,13 +16,13 @@ use crate::support::{
 tests![
     a_grant_is_never_won_back,
     children_have_what_their_parent_has,
-    only_children_and_oneself,
+    only_a_child_or_the_caller_is_granted_levels,
     a_claim_beyond_the_grant_counts_as_the_grant,
     all_ones_delays_no_other_process,
     random_claims_delay_no_other_process,
     flipping_claims_delay_no_other_process,
     false_timers_delay_no_other_process,
-    without_a_grant_a_forger_is_believed,
+    a_forger_with_every_level_delays_others,
     each_is_charged_for_its_own_time,
 ];
 
@@ -82,7 +82,7 @@ fn children_have_what_their_parent_has() {
     assert_eq!(code, 0);
 }
 
-fn only_children_and_oneself() {
+fn only_a_child_or_the_caller_is_granted_levels() {
     let (gate, gatekeeper) = pipe();
     let child = match process::fork().expect("a process") {
         Fork::Child => {
@@ -189,7 +189,7 @@ fn false_timers_delay_no_other_process() {
 
 /// Tests that the same forger gets its turns with every level, so the tests above would have seen
 /// it.
-fn without_a_grant_a_forger_is_believed() {
+fn a_forger_with_every_level_delays_others() {
     assert!(turns_of(|_| !0, !0) > 100);
     assert!(turns_of(forged_timers, !0) > 100);
 }

@@ -12,12 +12,12 @@ use crate::interrupting::{ask_while_it_waits, is_too_early, level, on_a_byte, ri
 use crate::support::{KILL, exit_code, pipe, tests};
 
 tests![
-    killed_in_the_handler,
-    killed_while_a_call_waits_below_the_handler,
-    exit_in_the_handler,
-    fork_in_the_handler,
-    exec_in_the_handler,
-    exec_while_a_call_waits_below_the_handler,
+    a_process_killed_in_its_handler_leaves_nothing,
+    a_process_killed_above_a_waiting_call_leaves_nothing,
+    a_handler_may_exit,
+    a_handler_may_fork,
+    a_handler_may_exec,
+    a_handler_may_exec_above_a_waiting_call,
 ];
 
 fn in_it(deed: fn()) {
@@ -62,26 +62,26 @@ fn in_the_handler(call_waits: bool, deed: fn()) -> i32 {
     })
 }
 
-fn killed_in_the_handler() {
+fn a_process_killed_in_its_handler_leaves_nothing() {
     assert_eq!(
         in_the_handler(false, || process::kill(process::id(), KILL).expect("alive")),
         -(KILL as i32)
     );
 }
 
-fn killed_while_a_call_waits_below_the_handler() {
+fn a_process_killed_above_a_waiting_call_leaves_nothing() {
     assert_eq!(
         in_the_handler(true, || process::kill(process::id(), KILL).expect("alive")),
         -(KILL as i32)
     );
 }
 
-fn exit_in_the_handler() {
+fn a_handler_may_exit() {
     assert_eq!(in_the_handler(false, || process::exit(5)), 5);
     assert_eq!(in_the_handler(true, || process::exit(5)), 5);
 }
 
-fn fork_in_the_handler() {
+fn a_handler_may_fork() {
     let fork = || assert_eq!(exit_code(|| 4), 4);
     assert_eq!(in_the_handler(false, fork), 3);
     let fork = || {
@@ -91,7 +91,7 @@ fn fork_in_the_handler() {
     assert_eq!(in_the_handler(true, fork), 6);
 }
 
-fn exec_in_the_handler() {
+fn a_handler_may_exec() {
     let exec = || {
         panic!(
             "exec failed: {:?}",
@@ -101,7 +101,7 @@ fn exec_in_the_handler() {
     assert_eq!(in_the_handler(false, exec), 0);
 }
 
-fn exec_while_a_call_waits_below_the_handler() {
+fn a_handler_may_exec_above_a_waiting_call() {
     let exec = || {
         panic!(
             "exec failed: {:?}",

@@ -21,11 +21,11 @@ tests![
     a_group_is_killed_at_once,
     a_killed_pipeline_leaves_nothing,
     the_heap_does_not_leak,
-    killed_at_every_step_of_file_calls,
-    killed_at_every_step_of_asynchronous_file_calls,
-    killed_at_every_step_of_fork_and_exec,
-    memory_fails_at_every_allocation_for_files,
-    memory_fails_at_every_allocation_for_fork_and_exec,
+    a_kill_at_any_step_of_file_calls_leaves_nothing,
+    a_kill_at_any_step_of_asynchronous_file_calls_leaves_nothing,
+    a_kill_at_any_step_of_fork_and_exec_leaves_nothing,
+    file_calls_survive_each_failing_allocation,
+    fork_and_exec_survive_each_failing_allocation,
 ];
 
 /// Returns how many processes there are.
@@ -307,7 +307,7 @@ fn from_the_beginning(scenario: impl Fn() -> i32) -> impl Fn() -> i32 {
     }
 }
 
-fn killed_at_every_step_of_file_calls() {
+fn a_kill_at_any_step_of_file_calls_leaves_nothing() {
     with_room_for_files(|| {
         let scenario = from_the_beginning(file_calls);
         at_every_step(FAULT_END, scenario, |code| code == KILLED)
@@ -328,7 +328,7 @@ fn asynchronous_file_calls() -> i32 {
     0
 }
 
-fn killed_at_every_step_of_asynchronous_file_calls() {
+fn a_kill_at_any_step_of_asynchronous_file_calls_leaves_nothing() {
     at_every_step(
         FAULT_END,
         || {
@@ -364,12 +364,12 @@ fn fork_and_exec() -> i32 {
     }
 }
 
-fn killed_at_every_step_of_fork_and_exec() {
+fn a_kill_at_any_step_of_fork_and_exec_leaves_nothing() {
     let steps = at_every_step(FAULT_END, fork_and_exec, |code| code == KILLED);
     assert!(steps > 5, "only {steps} steps");
 }
 
-fn memory_fails_at_every_allocation_for_files() {
+fn file_calls_survive_each_failing_allocation() {
     with_room_for_files(|| {
         let scenario = from_the_beginning(file_calls);
         // The fault may have come while the directory was emptied.
@@ -377,7 +377,7 @@ fn memory_fails_at_every_allocation_for_files() {
     });
 }
 
-fn memory_fails_at_every_allocation_for_fork_and_exec() {
+fn fork_and_exec_survive_each_failing_allocation() {
     // Some failures cost nothing but speed.
     let steps = at_every_step(FAULT_MEMORY, fork_and_exec, |code| matches!(code, 0 | 1));
     assert!(steps > 30, "only {steps} allocations");

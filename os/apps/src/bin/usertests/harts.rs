@@ -19,19 +19,19 @@ use crate::support::{
 };
 
 tests![
-    threads_meet,
+    threads_run_on_all_harts_at_once,
     an_idle_hart_takes_what_is_less_urgent,
     strict_work_ends_less_urgent_work_on_another_hart,
     the_system_bitmap_is_what_no_hart_serves,
     a_group_that_forks_is_ended_whole,
-    any_number_of_harts_rests,
+    any_number_of_harts_may_sleep,
     floating_point_follows_its_thread,
-    pipes_across_harts,
+    pipes_pass_a_token_across_harts,
     pipes_carry_everything_in_order,
-    the_end_of_a_pipe_comes_behind_its_bytes,
+    the_end_of_a_pipe_follows_its_bytes,
     kill_ends_threads_on_every_hart,
-    kill_during_everything,
-    fork_storm,
+    a_kill_at_any_moment_leaves_nothing,
+    a_deep_tree_of_forks_ends_whole,
     exec_is_refused_while_threads_run,
     shrinking_the_heap_reaches_every_hart,
 ];
@@ -63,7 +63,7 @@ fn meet(count: usize) {
     }
 }
 
-fn threads_meet() {
+fn threads_run_on_all_harts_at_once() {
     meet(process::harts());
     meet(4 * process::harts());
 }
@@ -186,7 +186,7 @@ fn a_group_that_forks_is_ended_whole() {
 /// Tests that any number of harts can rest while the others do the work.
 ///
 /// Nothing is lost on the way from one hart to the next.
-fn any_number_of_harts_rests() {
+fn any_number_of_harts_may_sleep() {
     let all = process::harts();
     let (reader, writer) = pipe();
     let busy = process::spawn(|| {
@@ -237,7 +237,7 @@ fn floating_point_follows_its_thread() {
 }
 
 /// Passes a token round through processes, each on whatever hart is free.
-fn pipes_across_harts() {
+fn pipes_pass_a_token_across_harts() {
     const ROUNDS: u8 = 200;
     let (mut from, first) = pipe();
     let mut children = Vec::new();
@@ -304,7 +304,7 @@ fn pipes_carry_everything_in_order() {
 /// Tests that a read finds what was written if it checks just when the writer closes.
 ///
 /// The writer is on another hart.
-fn the_end_of_a_pipe_comes_behind_its_bytes() {
+fn the_end_of_a_pipe_follows_its_bytes() {
     const ROUNDS: u16 = 1000;
     for round in 0..ROUNDS {
         let (reader, writer) = pipe();
@@ -348,7 +348,7 @@ fn kill_ends_threads_on_every_hart() {
 }
 
 /// Kills processes that fork, write, map and end, at any moment and from another hart.
-fn kill_during_everything() {
+fn a_kill_at_any_moment_leaves_nothing() {
     for delay in 0..40 {
         let pid = process::spawn(|| {
             let (reader, writer) = pipe();
@@ -376,7 +376,7 @@ fn kill_during_everything() {
 /// Forks in every process until the tree is three levels deep.
 ///
 /// Each process is waited for by its parent.
-fn fork_storm() {
+fn a_deep_tree_of_forks_ends_whole() {
     fn grow(depth: usize) -> i32 {
         if depth == 0 {
             return 1;

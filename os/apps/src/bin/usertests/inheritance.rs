@@ -21,8 +21,8 @@ tests![
     a_call_follows_through_a_chain,
     a_call_follows_a_waiter_for_its_callers_lock,
     a_call_follows_reprioritisation,
-    less_urgent_with_the_next_entry,
-    a_call_that_the_kernel_has_not_seen,
+    a_less_urgent_level_counts_from_the_next_entry,
+    a_call_the_kernel_has_not_seen_follows_its_caller,
     levels_follow_however_often_they_change,
 ];
 
@@ -149,7 +149,7 @@ fn a_call_follows_reprioritisation() {
 }
 
 /// Tests that the kernel learns of a less urgent level when it is entered for the ring.
-fn less_urgent_with_the_next_entry() {
+fn a_less_urgent_level_counts_from_the_next_entry() {
     run(async {
         for entered in [false, true] {
             let (caller, writer) = caller().await;
@@ -164,7 +164,7 @@ fn less_urgent_with_the_next_entry() {
     });
 }
 
-fn a_call_that_the_kernel_has_not_seen() {
+fn a_call_the_kernel_has_not_seen_follows_its_caller() {
     run(async {
         let (reader, writer) = pipe();
         let urgent_now = async move {

@@ -18,13 +18,13 @@ use crate::rings::{Rings, submission};
 use crate::support::{call, exit_code, leave_calls, pipe, tests, without_sockets};
 
 tests![
-    whatever_is_kept_is_seen,
-    killed_at_every_step_of_raw_calls,
-    killed_at_every_step_of_coroutines,
-    memory_fails_at_every_allocation,
+    each_leaked_object_changes_the_footprint,
+    a_kill_at_any_step_of_raw_calls_leaves_nothing,
+    a_kill_at_any_step_of_coroutines_leaves_nothing,
+    calls_survive_each_failing_allocation,
     each_call_says_that_memory_fails,
-    gone_before_its_calls_are_cancelled,
-    faults_of_no_kind,
+    calls_are_cancelled_after_all_threads_are_gone,
+    unknown_kinds_of_faults_are_refused,
 ];
 
 /// Returns what must be the same before and after.
@@ -44,7 +44,7 @@ pub(crate) fn footprint() -> [u64; 4] {
 /// Tests that `footprint` shows whatever is kept.
 ///
 /// Each figure shows one object more or less, so the tests below find whatever is left over.
-fn whatever_is_kept_is_seen() {
+fn each_leaked_object_changes_the_footprint() {
     let rings = Rings::new(8);
     let [(_one, first), (_other, second)] = [pipe(), pipe()];
     let create = || call(SEMAPHORE_CREATE, [0; 3]) as usize;
@@ -231,7 +231,7 @@ static ZEROS: [u8; 80 << 10] = [0; 80 << 10];
 /// The memory into which these bytes are read.
 static ROOM: [AtomicU8; 80 << 10] = [const { AtomicU8::new(0) }; 80 << 10];
 
-fn killed_at_every_step_of_raw_calls() {
+fn a_kill_at_any_step_of_raw_calls_leaves_nothing() {
     let steps = at_every_step(FAULT_END, raw_calls, |code| code == KILLED);
     assert!(steps > 50, "only {steps} steps");
 }
@@ -269,14 +269,14 @@ fn coroutines() -> i32 {
     0
 }
 
-fn killed_at_every_step_of_coroutines() {
+fn a_kill_at_any_step_of_coroutines_leaves_nothing() {
     let steps = at_every_step(FAULT_END, coroutines, |code| code == KILLED);
     // The number varies a little, as the sleeper and the other thread end before or after they are
     // waited for.
     assert!(steps > 30, "only {steps} steps");
 }
 
-fn memory_fails_at_every_allocation() {
+fn calls_survive_each_failing_allocation() {
     let steps = at_every_step(FAULT_MEMORY, raw_calls, |code| code == 1);
     assert!(steps > 10, "only {steps} allocations");
 }
@@ -354,7 +354,7 @@ fn each_call_says_that_memory_fails() {
 ///
 /// Whatever ends the process is overtaken. Then the threads that find that they are the last cancel
 /// the calls.
-fn gone_before_its_calls_are_cancelled() {
+fn calls_are_cancelled_after_all_threads_are_gone() {
     if process::harts() == 1 {
         return;
     }
@@ -384,7 +384,7 @@ fn gone_before_its_calls_are_cancelled() {
     assert_eq!(footprint(), before, "the call that waits is gone as well");
 }
 
-fn faults_of_no_kind() {
+fn unknown_kinds_of_faults_are_refused() {
     assert_eq!(call(FAULT, [7, 1, 0]), FAILED);
     assert_eq!(call(FAULT, [FAULT_END, 1000, 0]), 0);
     assert_eq!(call(FAULT, [FAULT_END, 0, 0]), 999, "that call was a step");

@@ -10,9 +10,9 @@ use crate::support::{self, tests, without_sockets};
 
 tests![
     // The first, when little is kept.
-    what_is_kept_of_the_disk_takes_no_further_memory,
+    the_disk_cache_does_not_grow,
     long_files_are_cut_off_in_steps,
-    nothing_else_is_done_with_a_file_that_is_being_removed,
+    a_file_being_removed_refuses_other_operations,
 ];
 
 /// A length above what one step of the file system cuts off, on the disk of the tests.
@@ -54,7 +54,7 @@ fn long_files_are_cut_off_in_steps() {
 /// Tests that nothing else is done with a file while a less urgent process removes it.
 ///
 /// The kernel serves what this process asks meanwhile between two steps of the removal.
-fn nothing_else_is_done_with_a_file_that_is_being_removed() {
+fn a_file_being_removed_refuses_other_operations() {
     // There are more steps than questions. At most one step is made between two questions.
     const VERY_LONG: u64 = 10 * (2 << 20);
     in_directory(|| {
@@ -104,7 +104,7 @@ fn nothing_else_is_done_with_a_file_that_is_being_removed() {
 }
 
 /// Tests that sectors that were not read before take no more of the kernel's heap.
-fn what_is_kept_of_the_disk_takes_no_further_memory() {
+fn the_disk_cache_does_not_grow() {
     in_directory(|| {
         let used_behind = |length| {
             fs::write("long", &[]).expect("room");

@@ -18,12 +18,12 @@ use crate::support::{call, tests};
 tests![
     a_read_waits_for_the_mark,
     a_shorter_read_waits_for_what_it_asks_for,
-    the_end_is_waited_for_no_longer,
-    a_reset_is_waited_for_no_longer,
-    a_full_buffer_is_read,
-    threads_wait_as_well,
-    a_mark_below_what_waits,
-    marks_that_make_no_sense,
+    a_closed_connection_ends_the_wait_for_the_mark,
+    a_reset_ends_the_wait_for_the_mark,
+    a_full_buffer_is_read_below_the_mark,
+    a_thread_waits_for_the_mark,
+    a_lowered_mark_admits_the_bytes_that_wait,
+    marks_out_of_range_are_refused,
 ];
 
 /// Runs `run` with calls served by coroutines of the kernel, and then by its threads.
@@ -95,7 +95,7 @@ fn a_shorter_read_waits_for_what_it_asks_for() {
     in_both_models(|| assert_eq!(read_of(8, 3, [b"ab", b"cd"]), b"abc"));
 }
 
-fn the_end_is_waited_for_no_longer() {
+fn a_closed_connection_ends_the_wait_for_the_mark() {
     in_both_models(|| {
         block_on(async {
             let (here, there) = pair_with(8);
@@ -112,7 +112,7 @@ fn the_end_is_waited_for_no_longer() {
     });
 }
 
-fn a_reset_is_waited_for_no_longer() {
+fn a_reset_ends_the_wait_for_the_mark() {
     in_both_models(|| {
         block_on(async {
             let (here, there) = pair_with(8);
@@ -129,7 +129,7 @@ fn a_reset_is_waited_for_no_longer() {
 }
 
 /// Tests that a full buffer is read, as otherwise both sides would wait for ever.
-fn a_full_buffer_is_read() {
+fn a_full_buffer_is_read_below_the_mark() {
     in_both_models(|| {
         block_on(async {
             let (listener, address) = listener();
@@ -148,7 +148,7 @@ fn a_full_buffer_is_read() {
     });
 }
 
-fn threads_wait_as_well() {
+fn a_thread_waits_for_the_mark() {
     in_both_models(|| {
         let (here, there) = pair_with(4);
         let reader = there.clone();
@@ -167,7 +167,7 @@ fn threads_wait_as_well() {
 }
 
 /// Tests that bytes that were too few are enough for the next read.
-fn a_mark_below_what_waits() {
+fn a_lowered_mark_admits_the_bytes_that_wait() {
     in_both_models(|| {
         let (here, there) = pair_with(8);
         assert_eq!(here.write_blocking(b"abc"), Ok(3));
@@ -182,7 +182,7 @@ fn a_mark_below_what_waits() {
     });
 }
 
-fn marks_that_make_no_sense() {
+fn marks_out_of_range_are_refused() {
     let (_here, there) = pair();
     let (listener, _) = listener();
     for wrong in [0, BUFFER_MOST + 1, usize::MAX] {

@@ -11,13 +11,13 @@ tests![
     the_heap_grows_and_shrinks,
     fresh_memory_is_zero,
     memory_beyond_the_heap_is_a_fault,
-    sbrk_beside_the_allocator,
-    sbrk_out_of_range,
-    many_small_boxes,
-    large_and_small,
+    the_allocator_continues_behind_an_sbrk,
+    sbrk_out_of_range_is_refused,
+    many_small_boxes_keep_their_contents,
+    large_and_small_allocations_keep_their_contents,
     memory_is_exhausted_and_comes_back,
     exec_gives_memory_back,
-    a_message_gets_through_without_memory,
+    a_process_without_memory_can_print,
 ];
 
 fn sbrk(bytes: isize) -> isize {
@@ -73,7 +73,7 @@ fn memory_beyond_the_heap_is_a_fault() {
 }
 
 /// Tests that the allocator's heap goes on behind a hole.
-fn sbrk_beside_the_allocator() {
+fn the_allocator_continues_behind_an_sbrk() {
     let mut parts = Vec::new();
     for part in 0..20_u8 {
         parts.push(alloc::vec![part; 50_000]);
@@ -85,7 +85,7 @@ fn sbrk_beside_the_allocator() {
     }
 }
 
-fn sbrk_out_of_range() {
+fn sbrk_out_of_range_is_refused() {
     let old = sbrk(0);
     for bytes in [isize::MIN, isize::MAX, -old, -(1 << 30), 1 << 40] {
         assert_eq!(sbrk(bytes), FAILED, "{bytes} bytes");
@@ -93,7 +93,7 @@ fn sbrk_out_of_range() {
     }
 }
 
-fn many_small_boxes() {
+fn many_small_boxes_keep_their_contents() {
     let mut boxes: Vec<_> = (0..50_000_u64).map(alloc::boxed::Box::new).collect();
     // Every other box is freed and made again.
     for _ in 0..3 {
@@ -108,7 +108,7 @@ fn many_small_boxes() {
     assert_eq!(boxes.len(), 50_000);
 }
 
-fn large_and_small() {
+fn large_and_small_allocations_keep_their_contents() {
     let mut kept = Vec::new();
     for round in 1..50_usize {
         kept.push(alloc::vec![round as u8; round]);
@@ -152,7 +152,7 @@ fn exec_gives_memory_back() {
 /// Tests that a process that learns that memory has ended can say so.
 ///
 /// Pipes have a reserve of frames that no program's memory gets.
-fn a_message_gets_through_without_memory() {
+fn a_process_without_memory_can_print() {
     const PAGE: isize = PAGE_SIZE as isize;
     let (reader, writer) = pipe();
     let (_other_reader, other_writer) = pipe();

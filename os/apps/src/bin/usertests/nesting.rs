@@ -13,10 +13,10 @@ use corank_user::{process, thread};
 use crate::support::{KILL, call, exit_code, tests};
 
 tests![
-    a_few_levels_nest,
-    as_deep_as_it_goes,
-    a_thousand_interrupts_get_no_deeper,
-    killed_at_the_deepest_level,
+    a_few_interrupts_nest,
+    interrupts_nest_to_the_last_stack,
+    a_thousand_interrupts_nest_no_deeper,
+    a_process_killed_at_the_deepest_level_leaves_nothing,
 ];
 
 static BLOCK: Block = Block::new();
@@ -108,20 +108,20 @@ fn raise() {
     }
 }
 
-fn a_few_levels_nest() {
+fn a_few_interrupts_nest() {
     let deepest = interrupted(5, || ());
     assert!((1..=5).contains(&deepest), "{deepest} levels");
 }
 
-fn as_deep_as_it_goes() {
+fn interrupts_nest_to_the_last_stack() {
     assert_eq!(interrupted(100, || ()), MOST_INTERRUPTED_CALLS);
 }
 
-fn a_thousand_interrupts_get_no_deeper() {
+fn a_thousand_interrupts_nest_no_deeper() {
     assert_eq!(interrupted(1000, || ()), MOST_INTERRUPTED_CALLS);
 }
 
-fn killed_at_the_deepest_level() {
+fn a_process_killed_at_the_deepest_level_leaves_nothing() {
     let code = exit_code(|| {
         interrupted(100, || {
             assert_eq!(DEPTH.load(Ordering::Relaxed), MOST_INTERRUPTED_CALLS);

@@ -23,24 +23,24 @@ tests![
     each_direction_ends_by_itself,
     a_reset_reaches_the_other_side,
     unread_bytes_are_not_taken_for_read,
-    no_socket_listens,
+    a_connect_without_a_listener_is_refused,
     a_port_has_one_listener,
     the_backlog_is_bounded,
-    a_listener_that_goes_resets,
+    a_closed_listener_resets_its_backlog,
     many_bytes_arrive_as_they_were,
     several_hundred_connections_at_once,
     the_number_of_sockets_is_bounded,
-    calls_wait_no_longer_than_they_may,
+    a_time_limit_ends_each_waiting_call,
     a_cancelled_read_takes_nothing,
     a_cancelled_accept_takes_nothing,
     a_cancelled_connect_leaves_nothing,
     an_unclaimed_connection_is_closed,
     a_killed_process_leaves_no_socket,
-    killed_at_every_step,
-    memory_fails_at_every_allocation,
-    datagrams,
-    calls_of_the_tutorial,
-    calls_that_make_no_sense,
+    a_kill_at_any_step_leaves_nothing,
+    the_network_survives_each_failing_allocation,
+    datagrams_are_carried_whole,
+    network_calls_of_rcore_behave_as_there,
+    network_calls_with_bad_arguments_are_refused,
     a_socket_is_as_urgent_as_its_waiters,
 ];
 
@@ -188,7 +188,7 @@ fn unread_bytes_are_not_taken_for_read() {
     assert_eq!(refused, RESET);
 }
 
-fn no_socket_listens() {
+fn a_connect_without_a_listener_is_refused() {
     let (listener, address) = listener();
     drop(listener);
     assert_eq!(code(TcpStream::connect_blocking(address)), REFUSED);
@@ -237,7 +237,7 @@ fn the_backlog_is_bounded() {
     assert_eq!(process::wait(child).expect("the child").code, 0);
 }
 
-fn a_listener_that_goes_resets() {
+fn a_closed_listener_resets_its_backlog() {
     let (listener, address) = listener();
     let waiting = TcpStream::connect_blocking(address).expect("a listener");
     drop(listener);
@@ -337,7 +337,7 @@ fn the_number_of_sockets_is_bounded() {
     drop(pair());
 }
 
-fn calls_wait_no_longer_than_they_may() {
+fn a_time_limit_ends_each_waiting_call() {
     let limit = Some(Duration::from_millis(2));
     let (here, _there) = pair();
     net::set_wait_limit(**here, limit).expect("a socket");
@@ -516,12 +516,12 @@ fn scenario() -> i32 {
     }
 }
 
-fn killed_at_every_step() {
+fn a_kill_at_any_step_leaves_nothing() {
     let steps = at_every_step_by(footprint, FAULT_END, scenario, |code| code == KILLED);
     assert!(steps > 20, "only {steps} steps");
 }
 
-fn memory_fails_at_every_allocation() {
+fn the_network_survives_each_failing_allocation() {
     // A call fails, or takes another path.
     let scenario = || {
         let listener = TcpListener::bind(0).and_then(|listener| {
@@ -538,7 +538,7 @@ fn memory_fails_at_every_allocation() {
     assert!(steps >= 2, "only {steps} steps");
 }
 
-fn datagrams() {
+fn datagrams_are_carried_whole() {
     let here = UdpSocket::connect(7000, at(7001)).expect("the port is free");
     let there = UdpSocket::connect(7001, at(7000)).expect("the port is free");
     assert_eq!(code(UdpSocket::connect(7000, at(7002))), FAILED);
@@ -564,7 +564,7 @@ fn datagrams() {
     });
 }
 
-fn calls_of_the_tutorial() {
+fn network_calls_of_rcore_behave_as_there() {
     let listener = call(LISTEN, [8080, 0, 0]);
     assert!(listener > 0);
     assert_eq!(call(LISTEN, [8080, 0, 0]), FAILED);
@@ -580,7 +580,7 @@ fn calls_of_the_tutorial() {
     assert_eq!(call(CLOSE, [listener as usize, 0, 0]), 0);
 }
 
-fn calls_that_make_no_sense() {
+fn network_calls_with_bad_arguments_are_refused() {
     let (here, _there) = pair();
     let (listener, _) = listener();
     let (reader, _writer) = pipe();

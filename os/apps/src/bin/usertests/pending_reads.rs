@@ -19,20 +19,20 @@ use crate::rings::{Rings, submission};
 use crate::support::{busy_elsewhere, call, expect_end, one_hart, pipe, tests};
 
 tests![
-    bytes_of_every_length,
+    a_pending_read_takes_any_length,
     bytes_in_the_pipe_come_first,
-    what_is_left_over_stays,
+    unread_bytes_stay_in_the_pipe,
     reads_are_served_in_order,
     the_file_is_closed_with_the_read,
     the_file_is_closed_with_a_read_that_is_dropped,
     the_file_is_closed_with_a_write_that_fails,
     a_file_is_closed_once,
-    other_calls_take_no_file,
-    links_come_after_the_close,
-    another_process_writes,
-    another_process_ends,
-    cancelled_by_key,
-    one_buffer_for_both,
+    other_calls_close_no_file,
+    linked_calls_begin_after_the_close,
+    another_process_completes_a_pending_read,
+    a_pending_read_ends_with_the_writing_process,
+    a_pending_read_is_cancelled_by_its_key,
+    a_read_and_a_write_share_one_buffer,
     a_bad_buffer_ends_the_process,
     a_thousand_reads_take_no_coroutine,
     a_less_urgent_read_does_not_go_first,
@@ -63,7 +63,7 @@ fn data(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at % 251) as u8).collect()
 }
 
-fn bytes_of_every_length() {
+fn a_pending_read_takes_any_length() {
     block_on(async {
         for length in [0, 1, 8, 63, 64, 4095, 4096, 4097, 20_000, 65_535, 65_536] {
             for more in [1, 100, 0] {
@@ -97,7 +97,7 @@ fn bytes_in_the_pipe_come_first() {
     });
 }
 
-fn what_is_left_over_stays() {
+fn unread_bytes_stay_in_the_pipe() {
     block_on(async {
         let (reader, writer) = pipe();
         let read = reading(reader.duplicate().expect("a descriptor"), 2).await;
@@ -201,7 +201,7 @@ fn a_file_is_closed_once() {
     assert_eq!(rings.completions(), [(1, 3)]);
 }
 
-fn other_calls_take_no_file() {
+fn other_calls_close_no_file() {
     let rings = Rings::new(8);
     let (reader, _writer) = pipe();
     let arguments = [reader.number(), 0, 0];
@@ -214,7 +214,7 @@ fn other_calls_take_no_file() {
 /// Tests that linked calls come after the close.
 ///
 /// This holds for a write that is served at once, for one that waits, and for a read.
-fn links_come_after_the_close() {
+fn linked_calls_begin_after_the_close() {
     let rings = Rings::new(16);
     for waits in [false, true] {
         let (reader, writer) = pipe();
@@ -254,7 +254,7 @@ fn links_come_after_the_close() {
     }
 }
 
-fn another_process_writes() {
+fn another_process_completes_a_pending_read() {
     block_on(async {
         let (reader, writer) = pipe();
         let read = reading(reader, 5000).await;
@@ -277,7 +277,7 @@ fn another_process_writes() {
 }
 
 /// Tests that the files of another process are closed when it ends.
-fn another_process_ends() {
+fn a_pending_read_ends_with_the_writing_process() {
     block_on(async {
         let (reader, writer) = pipe();
         let read = reading(reader, 10).await;
@@ -294,7 +294,7 @@ fn another_process_ends() {
     });
 }
 
-fn cancelled_by_key() {
+fn a_pending_read_is_cancelled_by_its_key() {
     let rings = Rings::new(8);
     let (reader, writer) = pipe();
     let mut byte = [0_u8; 2];
@@ -315,7 +315,7 @@ fn cancelled_by_key() {
 }
 
 /// Tests that a read gets what was written, wherever it comes to lie.
-fn one_buffer_for_both() {
+fn a_read_and_a_write_share_one_buffer() {
     let rings = Rings::new(8);
     for shift in [0, 1, 100, 4096] {
         let (reader, writer) = pipe();

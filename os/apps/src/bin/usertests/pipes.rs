@@ -22,15 +22,15 @@ tests![
     a_full_pipe_makes_the_writer_wait,
     a_waiting_writer_learns_that_the_reader_is_gone,
     a_waiting_reader_learns_that_the_writer_is_gone,
-    between_processes,
-    many_pipes,
+    a_pipe_connects_processes,
+    many_pipes_are_independent,
     unread_bytes_are_given_back,
     a_read_that_faults_makes_room_for_what_it_took,
     a_write_that_faults_wakes_the_reader_for_what_it_put,
     several_readers_share_what_comes,
-    a_long_chain,
+    a_long_chain_of_processes_passes_every_byte,
     thousands_of_readers_are_woken_in_their_order,
-    no_reader_is_left_when_others_begin_to_wait_meanwhile,
+    a_wake_of_all_readers_misses_none_while_others_arrive,
     an_urgent_reader_is_woken_before_those_in_front_of_it,
 ];
 
@@ -132,7 +132,7 @@ fn a_waiting_reader_learns_that_the_writer_is_gone() {
     assert_eq!(reading.join(), Ok(Ok(0)));
 }
 
-fn between_processes() {
+fn a_pipe_connects_processes() {
     let (reader, writer) = pipe();
     let data = pattern(100_000);
     let child =
@@ -144,7 +144,7 @@ fn between_processes() {
     assert_eq!(process::wait(child).expect("the child").code, 0);
 }
 
-fn many_pipes() {
+fn many_pipes_are_independent() {
     let pipes: Vec<Pipe> = (0..5000).map(|_| Pipe::new().expect("a pipe")).collect();
     for (number, pipe) in pipes.iter().enumerate() {
         assert_eq!(pipe.writer.write(&number.to_le_bytes()), Ok(8));
@@ -236,7 +236,7 @@ fn several_readers_share_what_comes() {
 }
 
 /// Tests a chain of processes, each of which passes on what it reads, as in experiment B.
-fn a_long_chain() {
+fn a_long_chain_of_processes_passes_every_byte() {
     let (mut reader, first) = pipe();
     let mut children = Vec::new();
     for _ in 0..20 {
@@ -332,7 +332,7 @@ fn thousands_of_readers_are_woken_in_their_order() {
     });
 }
 
-fn no_reader_is_left_when_others_begin_to_wait_meanwhile() {
+fn a_wake_of_all_readers_misses_none_while_others_arrive() {
     with_rings(|rings| {
         let (reader, writer) = pipe();
         let byte = [0];

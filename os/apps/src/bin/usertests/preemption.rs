@@ -27,12 +27,12 @@ tests![
     a_timer_interrupts_a_long_computation,
     another_thread_interrupts_a_long_computation,
     its_own_wake_interrupts_a_computation,
-    what_is_ready_already_goes_first,
+    a_coroutine_already_ready_goes_first,
     equal_and_less_urgent_ones_wait,
     preemption_nests,
     at_the_last_stack_an_interrupt_stays_pending,
     calls_of_the_more_urgent_are_handed_over,
-    a_strict_executor_is_interrupted_as_well,
+    a_strict_executor_is_interrupted,
 ];
 
 /// Tests that a completion interrupts a long computation.
@@ -167,7 +167,7 @@ fn its_own_wake_interrupts_a_computation() {
     });
 }
 
-fn what_is_ready_already_goes_first() {
+fn a_coroutine_already_ready_goes_first() {
     block_on(async {
         let log = Log::default();
         for priority in [33, 10, 31, 32] {
@@ -341,7 +341,7 @@ fn calls_of_the_more_urgent_are_handed_over() {
     });
 }
 
-fn a_strict_executor_is_interrupted_as_well() {
+fn a_strict_executor_is_interrupted() {
     runtime::run(level(40), Global::Strict, async {
         let (writer, seen) = on_a_byte(5, || {});
         preemptible(|| {

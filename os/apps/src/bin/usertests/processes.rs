@@ -14,28 +14,28 @@ tests![
     fork_copies_memory,
     fork_shares_what_is_not_written,
     fork_returns_to_both,
-    exit_codes,
+    exit_codes_are_returned_by_wait,
     exec_replaces_the_program,
     exec_passes_arguments,
     exec_keeps_descriptors,
     a_failed_exec_changes_nothing,
-    wait_for_one_of_several,
+    wait_collects_the_named_child,
     wait_collects_each_child_once,
     waitpid_never_blocks,
     zombies_stay_until_waited_for,
-    a_tree_of_processes,
+    a_tree_of_processes_counts_itself,
     orphans_end_by_themselves,
     a_process_that_ends_is_always_listed,
-    many_children,
-    fork_until_memory_is_exhausted,
-    kill_a_process_that_spins,
-    kill_a_process_that_waits,
-    kill_oneself,
+    many_children_are_collected,
+    fork_fails_when_memory_is_exhausted,
+    a_spinning_process_is_killed,
+    a_waiting_process_is_killed_in_any_call,
+    a_process_kills_itself,
     signals_are_masks_or_numbers,
     fork_with_threads_is_refused,
     exit_of_the_main_thread_ends_all,
-    sleep_lasts,
-    time_goes_on,
+    a_sleep_lasts_its_time,
+    time_advances,
 ];
 
 fn fork_copies_memory() {
@@ -94,7 +94,7 @@ fn fork_returns_to_both() {
     }
 }
 
-fn exit_codes() {
+fn exit_codes_are_returned_by_wait() {
     for code in [0, 1, 42, 255, 256, -1, -100, i32::MAX, i32::MIN] {
         assert_eq!(exit_code(|| code), code);
     }
@@ -156,7 +156,7 @@ fn a_failed_exec_changes_nothing() {
     assert_eq!(code, 7);
 }
 
-fn wait_for_one_of_several() {
+fn wait_collects_the_named_child() {
     let children: [_; 5] =
         core::array::from_fn(|code| process::spawn(|| code as i32).expect("a process"));
     for (code, pid) in children.into_iter().enumerate().rev() {
@@ -208,7 +208,7 @@ fn zombies_stay_until_waited_for() {
 /// Tests a tree in which each process has two children down to depth 5.
 ///
 /// Each process counts itself and what its children counted.
-fn a_tree_of_processes() {
+fn a_tree_of_processes_counts_itself() {
     fn count(depth: u32) -> i32 {
         if depth == 0 {
             return 1;
@@ -268,7 +268,7 @@ fn a_process_that_ends_is_always_listed() {
     }
 }
 
-fn many_children() {
+fn many_children_are_collected() {
     for _ in 0..10 {
         let children: Vec<_> = (0..30)
             .map(|code| process::spawn(|| code).expect("a process"))
@@ -280,7 +280,7 @@ fn many_children() {
 }
 
 /// Tests that failure is an answer, and that all memory comes back.
-fn fork_until_memory_is_exhausted() {
+fn fork_fails_when_memory_is_exhausted() {
     let (gate, gatekeeper) = pipe();
     let mut ballast = Vec::new();
     ballast.resize(1 << 20, 1_u8);
@@ -308,7 +308,7 @@ fn fork_until_memory_is_exhausted() {
     assert_eq!(exit_code(|| 3), 3, "fork works again");
 }
 
-fn kill_a_process_that_spins() {
+fn a_spinning_process_is_killed() {
     let child = process::spawn(|| {
         loop {
             core::hint::spin_loop();
@@ -318,7 +318,7 @@ fn kill_a_process_that_spins() {
 }
 
 /// Tests that a process can be killed in every call that waits.
-fn kill_a_process_that_waits() {
+fn a_waiting_process_is_killed_in_any_call() {
     let waits: [fn(); 9] = [
         || {
             let (reader, _writer) = pipe();
@@ -381,7 +381,7 @@ fn kill_a_process_that_waits() {
     }
 }
 
-fn kill_oneself() {
+fn a_process_kills_itself() {
     let code = exit_code(|| {
         let _ = process::kill(process::id(), 15);
         0
@@ -454,14 +454,14 @@ fn exit_of_the_main_thread_ends_all() {
     assert_eq!(code, 12);
 }
 
-fn sleep_lasts() {
+fn a_sleep_lasts_its_time() {
     let start = corank_user::time::ticks();
     assert_eq!(support::call(call::SLEEP, [25, 0, 0]), 0);
     let slept = corank_user::time::duration(corank_user::time::ticks() - start);
     assert!(slept.as_millis() >= 25, "slept {slept:?}");
 }
 
-fn time_goes_on() {
+fn time_advances() {
     let start = corank_user::time::uptime_milliseconds();
     let ticks = corank_user::time::ticks();
     support::spin_for_ticks(3);

@@ -7,9 +7,9 @@ use corank_user::process;
 use crate::support::{exit_code, pipe, tests};
 
 tests![
-    programs_that_succeed,
-    programs_that_fail,
-    programs_that_the_kernel_ends,
+    programs_that_succeed_exit_with_0,
+    programs_that_fail_exit_with_their_code,
+    faulting_programs_are_ended_by_the_kernel,
 ];
 
 /// Runs a program without reading its output, and expects this exit code.
@@ -32,7 +32,7 @@ fn expect(command: &[&str], code: i32) {
     assert_eq!(ended, code, "{command:?}");
 }
 
-fn programs_that_succeed() {
+fn programs_that_succeed_exit_with_0() {
     for command in [
         &["hello"][..],
         &["hello", "you"],
@@ -55,7 +55,7 @@ fn programs_that_succeed() {
     }
 }
 
-fn programs_that_fail() {
+fn programs_that_fail_exit_with_their_code() {
     for (command, code) in [
         (&["false"][..], 1),
         (&["cat", "/missing"], 1),
@@ -72,7 +72,7 @@ fn programs_that_fail() {
     }
 }
 
-fn programs_that_the_kernel_ends() {
+fn faulting_programs_are_ended_by_the_kernel() {
     for (how, code) in [
         ("load", -11),
         ("store", -11),

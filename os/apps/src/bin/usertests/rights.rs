@@ -18,7 +18,7 @@ tests![
     rights_never_come_back,
     children_and_programs_inherit_rights,
     rights_are_taken_from_children_alone,
-    with_the_right_all_are_in_reach,
+    with_the_right_all_processes_are_in_reach,
     descendants_are_in_reach,
     orphans_descend_from_the_first_process_alone,
     a_group_belongs_to_the_parent_of_its_first_member,
@@ -167,7 +167,7 @@ fn rights_are_taken_from_children_alone() {
     assert!(ways_to_rule() > 0, "this one is not");
 }
 
-fn with_the_right_all_are_in_reach() {
+fn with_the_right_all_processes_are_in_reach() {
     let sibling = idle();
     let code = exit_code(|| i32::from(process::kill(sibling, KILL).is_err()));
     assert_eq!(code, 0);

@@ -15,34 +15,34 @@ use crate::support::{
 };
 
 tests![
-    set_up_once,
-    sizes_that_are_refused,
+    rings_are_set_up_once,
+    sizes_out_of_range_are_refused,
     entering_without_rings_fails,
     a_call_completes,
-    calls_that_dont_exist,
+    unknown_calls_complete_with_an_error,
     calls_complete_in_their_own_order,
     linked_calls_wait_for_each_other,
-    silent_calls_say_nothing,
-    a_link_at_the_end,
-    all_entries_at_once,
+    silent_calls_complete_without_an_entry,
+    a_link_at_the_end_links_nothing,
+    all_entries_may_be_submitted_at_once,
     completions_are_kept_while_the_ring_is_full,
-    indices_out_of_range,
+    indices_out_of_range_are_refused,
     a_bad_pointer_ends_the_process,
     a_bad_pointer_in_a_waiting_call_ends_the_process,
     a_deadline_ends_the_wait,
-    waiting_for_more_than_there_is,
-    exit_with_calls_pending,
-    exec_with_calls_pending,
+    a_wait_for_more_than_fits_ends_when_full,
+    an_exit_with_pending_calls_leaves_nothing,
+    an_exec_with_pending_calls_leaves_nothing,
     a_child_has_no_rings,
-    numbers_wrap_around,
-    cancelling_by_key,
-    cancelling_what_is_linked,
-    calls_with_the_same_key,
+    indices_wrap_around,
+    a_call_is_cancelled_by_its_key,
+    a_cancelled_call_releases_what_is_linked_behind_it,
+    calls_with_one_key_are_cancelled_one_by_one,
     keys_are_found_among_many,
     cancelling_without_rings_fails,
     a_call_follows_its_new_level,
     a_linked_call_follows_its_new_level,
-    levels_that_dont_exist,
+    levels_out_of_range_are_refused,
 ];
 
 /// The rings, handled without the library.
@@ -121,12 +121,12 @@ pub(crate) fn submission(key: u64, number: usize, arguments: [usize; 3], flags: 
     }
 }
 
-fn set_up_once() {
+fn rings_are_set_up_once() {
     Rings::new(8);
     assert_eq!(call(RING_SETUP, [8, 0, 0]), FAILED);
 }
 
-fn sizes_that_are_refused() {
+fn sizes_out_of_range_are_refused() {
     for entries in [0, 3, 100, 8192, usize::MAX] {
         assert_eq!(
             call(RING_SETUP, [entries, 0, 0]),
@@ -155,7 +155,7 @@ fn a_call_completes() {
 }
 
 /// Tests calls that don't exist, and those that make sense for a thread only.
-fn calls_that_dont_exist() {
+fn unknown_calls_complete_with_an_error() {
     let rings = Rings::new(16);
     let numbers = [
         0,
@@ -243,7 +243,7 @@ fn linked_calls_wait_for_each_other() {
     assert_eq!(keys, [1, 2, 3]);
 }
 
-fn silent_calls_say_nothing() {
+fn silent_calls_complete_without_an_entry() {
     let rings = Rings::new(8);
     let (reader, writer) = pipe();
     let text = c"silence".as_ptr().expose_provenance();
@@ -260,7 +260,7 @@ fn silent_calls_say_nothing() {
     assert_eq!(reader.read(&mut buffer), Ok(7), "written and closed");
 }
 
-fn a_link_at_the_end() {
+fn a_link_at_the_end_links_nothing() {
     let rings = Rings::new(4);
     rings.submit(submission(1, GETPID, [0; 3], LINK));
     assert_eq!(rings.enter(1), 1);
@@ -269,7 +269,7 @@ fn a_link_at_the_end() {
     assert_eq!(rings.completions().len(), 2);
 }
 
-fn all_entries_at_once() {
+fn all_entries_may_be_submitted_at_once() {
     let rings = Rings::new(4096);
     for key in 0..4096 {
         rings.submit(submission(key, GETPID, [0; 3], 0));
@@ -304,7 +304,7 @@ fn completions_are_kept_while_the_ring_is_full() {
 }
 
 /// Tests that counters that can't be right are refused, and do no harm.
-fn indices_out_of_range() {
+fn indices_out_of_range_are_refused() {
     let rings = Rings::new(4);
     for tail in [5, 1 << 31, u32::MAX] {
         rings.header.submission_tail.store(tail, Ordering::Release);
@@ -366,7 +366,7 @@ fn a_deadline_ends_the_wait() {
 }
 
 /// Tests that four completions are enough, because a ring of four can't have five.
-fn waiting_for_more_than_there_is() {
+fn a_wait_for_more_than_fits_ends_when_full() {
     let rings = Rings::new(4);
     for key in 0..4 {
         rings.submit(submission(key, GETPID, [0; 3], 0));
@@ -400,7 +400,7 @@ fn submit_endless_calls(rings: &Rings) {
 /// Tests an exit with calls pending.
 ///
 /// The runner counts the frames.
-fn exit_with_calls_pending() {
+fn an_exit_with_pending_calls_leaves_nothing() {
     let code = exit_code(|| {
         submit_endless_calls(&Rings::new(64));
         4
@@ -408,7 +408,7 @@ fn exit_with_calls_pending() {
     assert_eq!(code, 4);
 }
 
-fn exec_with_calls_pending() {
+fn an_exec_with_pending_calls_leaves_nothing() {
     let code = exit_code(|| {
         submit_endless_calls(&Rings::new(64));
         process::exec("hello", &["hello"]);
@@ -432,7 +432,7 @@ fn a_child_has_no_rings() {
     assert_eq!(rings.enter(1), 1);
 }
 
-fn numbers_wrap_around() {
+fn indices_wrap_around() {
     let rings = Rings::new(2);
     for key in 0..1000 {
         rings.submit(submission(key, GETPID, [0; 3], 0));
@@ -452,7 +452,7 @@ fn read_of(key: u64, file: &OwnedFd, length: usize, flags: u8) -> Submission {
     submission(key, READ, [file.number(), address, length], flags)
 }
 
-fn cancelling_by_key() {
+fn a_call_is_cancelled_by_its_key() {
     let rings = Rings::new(8);
     let (reader, writer) = pipe();
     assert_eq!(cancel(7), FAILED, "there is no such call");
@@ -477,7 +477,7 @@ fn cancelling_by_key() {
 /// Tests that what is linked behind a cancelled call goes on.
 ///
 /// A call that waits behind another is taken out.
-fn cancelling_what_is_linked() {
+fn a_cancelled_call_releases_what_is_linked_behind_it() {
     let rings = Rings::new(8);
     let (reader, _writer) = pipe();
     rings.submit(read_of(1, &reader, 1, LINK));
@@ -494,7 +494,7 @@ fn cancelling_what_is_linked() {
     assert_eq!(rings.enter(0), 0);
 }
 
-fn calls_with_the_same_key() {
+fn calls_with_one_key_are_cancelled_one_by_one() {
     let rings = Rings::new(8);
     let (reader, _writer) = pipe();
     for _ in 0..3 {
@@ -618,7 +618,7 @@ fn a_linked_call_follows_its_new_level() {
     assert_eq!(order(&change), [2, 1]);
 }
 
-fn levels_that_dont_exist() {
+fn levels_out_of_range_are_refused() {
     let rings = Rings::new(8);
     let to = |level: usize| call(RING_REPRIORITIZE, [1, level, 0]);
     let change = || assert_eq!([to(64), to(usize::MAX)], [0, 0]);

@@ -16,7 +16,7 @@ use crate::{
 };
 
 tests![
-    models_that_dont_exist,
+    unknown_models_are_refused,
     the_model_is_inherited,
     pipes_by_threads,
     threads_by_threads,
@@ -37,7 +37,7 @@ tests![
     network_by_threads,
     connections_by_threads,
     stacks_are_counted,
-    stacks_run_out,
+    calls_without_a_stack_fail,
 ];
 
 fn serve_by_threads() {
@@ -47,7 +47,7 @@ fn serve_by_threads() {
     );
 }
 
-fn models_that_dont_exist() {
+fn unknown_models_are_refused() {
     assert_eq!(call(SERVICE_MODEL, [2, 0, 0]), FAILED);
     assert_eq!(call(SERVICE_MODEL, [usize::MAX, 0, 0]), FAILED);
     serve_by_threads();
@@ -91,7 +91,7 @@ by_threads! {
     synchronisation_by_threads: synchronisation but &[];
     rings_by_threads: rings but &[];
     // There are fewer stacks than calls that may be under way.
-    asynchronous_by_threads: asynchronous but &["more_calls_than_the_kernel_takes"];
+    asynchronous_by_threads: asynchronous but &["calls_beyond_the_kernels_limit_wait_for_room"];
     calls_by_threads: calls but &[];
     batches_by_threads: batches but &[];
     // The excluded tests tell the two models apart.
@@ -110,9 +110,9 @@ by_threads! {
     // serves reaches the socket when the read goes on. Two harts may serve two reads in either
     // order.
     connections_by_threads: connections but &[
-        "reads_that_wait_take_no_coroutine",
+        "waiting_reads_take_no_coroutine",
         "a_level_reaches_the_socket",
-        "two_reads_of_one_connection",
+        "reads_of_one_connection_are_served_in_order",
     ];
 }
 
@@ -155,7 +155,7 @@ fn stacks_are_counted() {
 /// Tests more calls than there can be stacks.
 ///
 /// A call that finds no stack fails, and nothing else happens.
-fn stacks_run_out() {
+fn calls_without_a_stack_fail() {
     const CALLS: u64 = 12_000;
     const KEPT_FREE: usize = 1000;
     let code = exit_code(|| {

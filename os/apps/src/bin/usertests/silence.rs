@@ -20,16 +20,16 @@ use crate::network::{at, begin, code, pair, sockets};
 use crate::support::{call, tests, without_sockets};
 
 tests![
-    nothing_is_kept_of_a_silent_process,
-    a_handshake_that_is_not_finished,
-    a_server_that_does_not_answer,
-    bytes_that_are_not_answered,
-    a_write_that_waits_for_an_answer,
-    an_end_that_is_not_answered,
-    nothing_to_answer,
-    closed_and_not_answered,
-    closed_by_one_side_alone,
-    limits_that_make_no_sense,
+    a_silent_process_leaves_nothing,
+    an_unfinished_handshake_is_ended,
+    a_connect_to_a_silent_server_times_out,
+    unacknowledged_bytes_end_the_connection,
+    a_write_that_waits_for_an_answer_times_out,
+    an_unacknowledged_end_ends_the_connection,
+    an_idle_connection_has_no_limit,
+    a_closed_unanswered_connection_is_removed,
+    a_connection_closed_by_one_side_is_removed,
+    limits_out_of_range_are_refused,
 ];
 
 const LIMIT: Duration = Duration::from_millis(100);
@@ -90,7 +90,7 @@ fn limit_has_come(start: u64) -> bool {
     time::nanoseconds() - start >= LIMIT.as_nanos() as u64
 }
 
-fn nothing_is_kept_of_a_silent_process() {
+fn a_silent_process_leaves_nothing() {
     let all = || {
         block_on(half_open());
         block_on(unanswered());
@@ -131,11 +131,11 @@ async fn half_open() {
     assert_eq!(code(read(&server).await), RESET);
 }
 
-fn a_handshake_that_is_not_finished() {
+fn an_unfinished_handshake_is_ended() {
     block_on(half_open());
 }
 
-fn a_server_that_does_not_answer() {
+fn a_connect_to_a_silent_server_times_out() {
     let listener = TcpListener::bind(0).expect("a port is free");
     let port = listener.local_port().expect("it has one");
     let before = sockets();
@@ -178,11 +178,11 @@ async fn unanswered() {
     assert_eq!(code(read(&there).await), RESET);
 }
 
-fn bytes_that_are_not_answered() {
+fn unacknowledged_bytes_end_the_connection() {
     block_on(unanswered());
 }
 
-fn a_write_that_waits_for_an_answer() {
+fn a_write_that_waits_for_an_answer_times_out() {
     // More data than the two sides have room for.
     const LENGTH: usize = 64 << 10;
     block_on(async {
@@ -196,7 +196,7 @@ fn a_write_that_waits_for_an_answer() {
     });
 }
 
-fn an_end_that_is_not_answered() {
+fn an_unacknowledged_end_ends_the_connection() {
     block_on(async {
         let (here, there) = pair();
         here.set_answer_limit(Some(LIMIT)).expect("a connection");
@@ -210,7 +210,7 @@ fn an_end_that_is_not_answered() {
 }
 
 /// Tests that silence means nothing if nothing is under way.
-fn nothing_to_answer() {
+fn an_idle_connection_has_no_limit() {
     block_on(async {
         let (here, there) = pair();
         for stream in [&here, &there] {
@@ -246,14 +246,14 @@ fn orphan() {
     drop(silence);
 }
 
-fn closed_and_not_answered() {
+fn a_closed_unanswered_connection_is_removed() {
     orphan();
 }
 
 /// Tests a connection that one side alone closes.
 ///
 /// The other side is there, and takes the end. It never ends its own direction.
-fn closed_by_one_side_alone() {
+fn a_connection_closed_by_one_side_is_removed() {
     let (here, there) = pair();
     here.set_orphan_limit(LIMIT).expect("a connection");
     let start = time::nanoseconds();
@@ -266,7 +266,7 @@ fn closed_by_one_side_alone() {
     until("the reset", || code(there.read_blocking(&mut [0])) == RESET);
 }
 
-fn limits_that_make_no_sense() {
+fn limits_out_of_range_are_refused() {
     let (here, _there) = pair();
     let listener = TcpListener::bind(0).expect("a port is free");
     let [here, listener] = [here.number(), listener.number()];

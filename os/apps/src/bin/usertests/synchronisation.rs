@@ -21,9 +21,9 @@ tests![
     a_mutex_excludes,
     a_yielding_mutex_excludes,
     a_condition_wakes_one,
-    a_bounded_queue,
-    ping_pong,
-    a_thousand_semaphores,
+    producers_and_consumers_share_a_bounded_queue,
+    two_threads_alternate_by_semaphores,
+    a_thousand_semaphores_are_independent,
     a_child_has_none_of_its_parents_mutexes,
     numbers_begin_anew_with_a_program,
     the_first_number_is_zero,
@@ -156,7 +156,7 @@ fn a_condition_wakes_one() {
 }
 
 /// Tests producers and consumers over a queue of four places.
-fn a_bounded_queue() {
+fn producers_and_consumers_share_a_bounded_queue() {
     struct Queue {
         items: Mutex<VecDeque<usize>>,
         free: Semaphore,
@@ -204,7 +204,7 @@ fn a_bounded_queue() {
     assert_eq!(sum, (0..200).sum());
 }
 
-fn ping_pong() {
+fn two_threads_alternate_by_semaphores() {
     let [ping, pong] =
         [0, 0].map(|permits| Arc::new(Semaphore::new(permits).expect("a semaphore")));
     let other = {
@@ -224,7 +224,7 @@ fn ping_pong() {
     assert_eq!(other.join(), Ok(()));
 }
 
-fn a_thousand_semaphores() {
+fn a_thousand_semaphores_are_independent() {
     let semaphores: Vec<_> = (0..1000)
         .map(|permits| Semaphore::new(permits % 3).expect("a semaphore"))
         .collect();

@@ -16,7 +16,7 @@ use crate::support::{be_at, call, claim_nothing, exit_code, one_hart, pipe, test
 tests![
     descriptors_are_told_apart_and_inherited,
     semaphores_are_told_apart,
-    permits_come_in_order_to_those_that_still_wait,
+    permits_go_in_order_to_the_remaining_waiters,
     keys_of_silent_calls_are_passed_over,
     keys_that_collide_are_found,
     many_threads_follow_their_level,
@@ -95,7 +95,7 @@ fn semaphores_are_told_apart() {
 }
 
 /// Tests the order of permits while waiters leave the queue at its ends and in its middle.
-fn permits_come_in_order_to_those_that_still_wait() {
+fn permits_go_in_order_to_the_remaining_waiters() {
     const COUNT: u64 = 1500;
     // Several harts would serve them at once.
     let _one = one_hart();

@@ -12,35 +12,35 @@ use corank_user::{calls, process, thread};
 use crate::support::{self, BAD_ADDRESS, expect_end, frames_free, tests};
 
 tests![
-    results_come_back,
-    a_thousand_at_once,
-    a_thousand_one_after_the_other,
-    join_by_yielding,
-    numbers,
+    join_returns_the_result,
+    a_thousand_threads_run_at_once,
+    a_thousand_threads_run_in_turn,
+    a_join_may_wait_by_yielding,
+    each_thread_has_its_own_number,
     a_thread_that_exits_has_a_code,
     a_panic_ends_the_thread_alone,
     a_thread_is_joined_once,
-    a_thread_that_is_not_joined,
+    a_thread_runs_without_being_joined,
     stacks_are_separate,
     a_deep_stack_grows,
     stack_overflow_hits_the_guard,
     main_stack_overflow_hits_the_guard,
     threads_share_the_heap,
     threads_are_preempted,
-    threads_until_memory_is_exhausted,
-    a_join_that_the_kernel_refuses_waits_all_the_same,
-    stacks_come_back,
+    spawning_threads_fails_when_memory_is_exhausted,
+    a_refused_join_still_waits_for_its_thread,
+    stacks_are_reused,
     a_store_to_the_stack_of_no_thread_is_a_fault,
     a_pointer_to_an_ended_threads_local_is_a_fault,
     a_pointer_into_a_stack_of_no_thread_fails_the_call,
 ];
 
-fn results_come_back() {
+fn join_returns_the_result() {
     let thread = thread::spawn(|| "result").expect("a thread");
     assert_eq!(thread.join(), Ok("result"));
 }
 
-fn a_thousand_at_once() {
+fn a_thousand_threads_run_at_once() {
     let counter = Arc::new(AtomicUsize::new(0));
     let threads: Vec<_> = (0..1000)
         .map(|number| {
@@ -59,14 +59,14 @@ fn a_thousand_at_once() {
     assert_eq!(counter.load(Ordering::Relaxed), 1000);
 }
 
-fn a_thousand_one_after_the_other() {
+fn a_thousand_threads_run_in_turn() {
     for number in 0..1000 {
         let thread = thread::spawn(move || number).expect("a thread");
         assert_eq!(thread.join(), Ok(number));
     }
 }
 
-fn join_by_yielding() {
+fn a_join_may_wait_by_yielding() {
     process::wait_by_yielding(true);
     let threads: [_; 20] =
         core::array::from_fn(|number| thread::spawn(move || number).expect("a thread"));
@@ -75,7 +75,7 @@ fn join_by_yielding() {
     }
 }
 
-fn numbers() {
+fn each_thread_has_its_own_number() {
     assert_eq!(thread::id(), 0);
     let thread = thread::spawn(thread::id).expect("a thread");
     let number = thread.id();
@@ -105,7 +105,7 @@ fn a_thread_is_joined_once() {
     );
 }
 
-fn a_thread_that_is_not_joined() {
+fn a_thread_runs_without_being_joined() {
     let counter = Arc::new(AtomicUsize::new(0));
     let theirs = Arc::clone(&counter);
     drop(thread::spawn(move || theirs.store(1, Ordering::Release)).expect("a thread"));
@@ -201,7 +201,7 @@ fn threads_are_preempted() {
 /// Makes as many threads as there is memory for.
 ///
 /// Where each thread that waits has a stack of the kernel, it makes as many as there are stacks.
-fn threads_until_memory_is_exhausted() {
+fn spawning_threads_fails_when_memory_is_exhausted() {
     let semaphore = support::call(SEMAPHORE_CREATE, [0; 3]) as usize;
     let is_refused = Arc::new(AtomicBool::new(false));
     let mut threads = Vec::with_capacity(1 << 17);
@@ -231,7 +231,7 @@ fn threads_until_memory_is_exhausted() {
 /// Tests that a thread does not count as ended if the kernel refuses the join.
 ///
 /// The kernel has no stack for the call that waits for the thread.
-fn a_join_that_the_kernel_refuses_waits_all_the_same() {
+fn a_refused_join_still_waits_for_its_thread() {
     let begun = Arc::new(AtomicUsize::new(0));
     let go = Arc::new(AtomicBool::new(false));
     let thread = {
@@ -269,7 +269,7 @@ fn a_join_that_the_kernel_refuses_waits_all_the_same() {
     assert_eq!(opener.join(), Ok(()));
 }
 
-fn stacks_come_back() {
+fn stacks_are_reused() {
     let round = || {
         let threads: [_; 50] =
             core::array::from_fn(|_| thread::spawn(|| dig(30)).expect("a thread"));

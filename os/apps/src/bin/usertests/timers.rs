@@ -21,7 +21,7 @@ use crate::support::{
 tests![
     an_urgent_sleeper_of_a_waiting_process_goes_first,
     an_urgent_sleeper_of_a_busy_process_goes_first,
-    on_one_hart_as_well,
+    an_urgent_sleeper_goes_first_on_one_hart,
     a_sleeper_that_becomes_urgent_goes_first,
     a_less_urgent_sleeper_waits,
     a_child_has_its_parents_timers,
@@ -147,7 +147,7 @@ fn a_sleeper_that_becomes_urgent_goes_first() {
 }
 
 /// Tests that the same holds on one hart, however many there are.
-fn on_one_hart_as_well() {
+fn an_urgent_sleeper_goes_first_on_one_hart() {
     let _alone = one_hart();
     for global in BOTH {
         for meanwhile in [Meanwhile::Waits, Meanwhile::Computes] {

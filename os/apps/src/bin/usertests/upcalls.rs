@@ -20,23 +20,23 @@ use crate::support::{
 };
 
 tests![
-    raised_and_returned,
-    only_while_the_flag_is_open,
+    a_raised_interrupt_runs_its_handler_and_returns,
+    a_completion_interrupts_only_while_the_flag_is_open,
     masked_interrupts_are_deferred,
     without_a_stack_interrupts_are_deferred,
-    each_takes_its_own,
+    each_worker_takes_its_own_interrupts,
     another_hart_is_interrupted,
     another_thread_waits_while_an_interrupt_is_due,
-    the_taker_ends,
-    completions_that_are_not_taken,
-    bad_handlers,
-    bad_blocks,
-    bad_stacks,
-    bad_frames,
+    no_interrupt_is_raised_for_an_ended_thread,
+    no_interrupt_is_raised_without_a_handler,
+    a_bad_handler_ends_the_process,
+    a_bad_block_ends_the_process,
+    a_bad_stack_ends_the_process,
+    a_bad_frame_ends_the_process,
     the_stacks_have_guards,
-    a_frame_of_ones_own,
-    exec_forgets,
-    a_child_inherits,
+    a_program_may_return_to_a_frame_of_its_own,
+    exec_removes_the_handler,
+    a_child_inherits_the_handler,
     a_call_goes_on_behind_the_handler,
     a_child_does_not_wait_for_its_parents_call,
 ];
@@ -129,7 +129,7 @@ fn raise() {
     assert_eq!(call(UPCALL_RAISE, [0; 3]), 0);
 }
 
-fn raised_and_returned() {
+fn a_raised_interrupt_runs_its_handler_and_returns() {
     set_up();
     for expected in 1..4 {
         raise();
@@ -141,7 +141,7 @@ fn raised_and_returned() {
 /// Tests that a completion interrupts only while the flag is open.
 ///
 /// What completes a call checks the flag. Between two openings it interrupts once.
-fn only_while_the_flag_is_open() {
+fn a_completion_interrupts_only_while_the_flag_is_open() {
     set_up();
     let flag = &page::process().flag;
     let complete = || {
@@ -184,7 +184,7 @@ fn without_a_stack_interrupts_are_deferred() {
 }
 
 /// Tests that each worker takes its own interrupts, whatever thread raises them.
-fn each_takes_its_own() {
+fn each_worker_takes_its_own_interrupts() {
     set_up();
     let other = thread::spawn(|| {
         // This is another worker than the one that is interrupted.
@@ -260,7 +260,7 @@ fn another_thread_waits_while_an_interrupt_is_due() {
     assert_eq!(count(), 1);
 }
 
-fn the_taker_ends() {
+fn no_interrupt_is_raised_for_an_ended_thread() {
     let block = (&raw const BLOCK).expose_provenance();
     let other = thread::spawn(move || register(handler(), block)).expect("a thread");
     assert_eq!(other.join(), Ok(0));
@@ -270,7 +270,7 @@ fn the_taker_ends() {
     assert_eq!(count(), 1);
 }
 
-fn completions_that_are_not_taken() {
+fn no_interrupt_is_raised_without_a_handler() {
     assert_eq!(call(UPCALL_RAISE, [0; 3]), FAILED);
     set_up();
     assert_eq!(register(0, 0), 0);
@@ -287,7 +287,7 @@ const NONSENSE: [usize; 6] = [
     0x3f_0000_1000,
 ];
 
-fn bad_handlers() {
+fn a_bad_handler_ends_the_process() {
     for address in NONSENSE {
         expect_end(BAD_ADDRESS, || {
             set_up();
@@ -307,7 +307,7 @@ fn bad_handlers() {
     });
 }
 
-fn bad_blocks() {
+fn a_bad_block_ends_the_process() {
     for address in NONSENSE {
         expect_end(BAD_ADDRESS, || {
             set_up();
@@ -323,7 +323,7 @@ fn bad_blocks() {
     });
 }
 
-fn bad_stacks() {
+fn a_bad_stack_ends_the_process() {
     // The last address of the list would be in this process's own page.
     for address in
         NONSENSE[..5]
@@ -339,7 +339,7 @@ fn bad_stacks() {
     }
 }
 
-fn bad_frames() {
+fn a_bad_frame_ends_the_process() {
     for address in NONSENSE {
         expect_end(BAD_ADDRESS, || {
             set_up();
@@ -375,7 +375,7 @@ fn the_stacks_have_guards() {
 /// Tests that a program may make frames as it likes.
 ///
 /// It gets the registers that it says, and no rights.
-fn a_frame_of_ones_own() {
+fn a_program_may_return_to_a_frame_of_its_own() {
     extern "C" fn exit(code: usize) -> ! {
         process::exit(code as i32 + 1)
     }
@@ -414,19 +414,19 @@ fn a_frame_of_ones_own() {
     });
 }
 
-fn exec_forgets() {
+fn exec_removes_the_handler() {
     let code = exit_code(|| {
         set_up();
         process::exec(
             "usertests",
-            &["usertests", "completions_that_are_not_taken"],
+            &["usertests", "no_interrupt_is_raised_without_a_handler"],
         );
         1
     });
     assert_eq!(code, 0);
 }
 
-fn a_child_inherits() {
+fn a_child_inherits_the_handler() {
     set_up();
     let code = exit_code(|| {
         raise();

@@ -17,7 +17,7 @@ tests![
     the_most_urgent_process_runs_first,
     an_arrival_makes_a_process_urgent,
     a_tick_takes_the_hart_from_the_less_urgent,
-    strict_executors_give_way,
+    a_strict_executor_yields_to_more_urgent_processes,
     the_system_bitmap_shows_what_no_hart_serves,
 ];
 
@@ -117,7 +117,7 @@ fn a_tick_takes_the_hart_from_the_less_urgent() {
 /// At the end of urgent work a strict executor sees what else has come meanwhile. It yields to that
 /// before it polls less urgent coroutines. One executor shows both, as it is switched to and fro.
 #[expect(clippy::async_yields_async, reason = "the waiter must be less urgent")]
-fn strict_executors_give_way() {
+fn a_strict_executor_yields_to_more_urgent_processes() {
     /// Number of rounds of each mode.
     ///
     /// In a relaxed round an interrupt, such as a tick, may let the other process go first. That

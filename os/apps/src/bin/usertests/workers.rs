@@ -26,21 +26,21 @@ use crate::support::{
 };
 
 tests![
-    each_waits_by_itself,
-    each_shows_its_coroutines,
-    the_urgent_one_goes_first,
+    each_worker_waits_for_its_own_calls,
+    the_record_counts_the_coroutines_of_all_workers,
+    the_worker_with_the_urgent_coroutine_goes_first,
     another_level_moves_its_thread_alone,
-    they_wake_each_other,
-    each_is_interrupted_by_itself,
-    timers_of_each_count,
-    numbers_are_taken_again,
-    more_than_there_may_be,
-    calls_end_with_their_thread,
-    a_worker_forks,
+    workers_wake_each_other,
+    each_worker_is_interrupted_for_its_own_coroutines,
+    timers_of_each_worker_count,
+    worker_numbers_are_reused,
+    a_worker_beyond_the_limit_runs_without_waiting,
+    a_thread_that_ends_cancels_its_calls,
+    a_child_keeps_the_number_of_its_worker,
     a_child_wakes_an_ended_coroutine,
-    a_worker_runs_another_program,
-    killed_at_every_step,
-    memory_fails_at_every_allocation,
+    an_exec_on_any_worker_makes_worker_0,
+    a_kill_at_any_step_leaves_nothing,
+    workers_survive_each_failing_allocation,
 ];
 
 const KILLED: i32 = corank_abi::exit_code::KILLED;
@@ -76,7 +76,7 @@ pub(crate) fn wait_for_calls(calls: usize) {
 /// Tests that all workers wait in the kernel, for calls of their own and for timers.
 ///
 /// Each goes on by what comes for it.
-fn each_waits_by_itself() {
+fn each_worker_waits_for_its_own_calls() {
     const ROUNDS: usize = 20;
     // The pipes form a ring, in which each worker reads from the one before it.
     let (mut readers, mut writers): (Vec<_>, Vec<_>) = (0..WORKERS).map(|_| pipe()).unzip();
@@ -119,7 +119,7 @@ fn each_waits_by_itself() {
 }
 
 /// Tests that the process's record has the levels and numbers of all workers.
-fn each_shows_its_coroutines() {
+fn the_record_counts_the_coroutines_of_all_workers() {
     let (reader, writer) = pipe();
     let begun = Arc::new(Semaphore::new(0).expect("a semaphore"));
     let reader = Arc::new(reader);
@@ -166,7 +166,7 @@ fn each_shows_its_coroutines() {
 /// Tests that of two workers that can go on, the one with the more urgent coroutine has the hart.
 ///
 /// This holds whichever began first.
-fn the_urgent_one_goes_first() {
+fn the_worker_with_the_urgent_coroutine_goes_first() {
     let _one = one_hart();
     for levels in [[50, 10], [10, 50]] {
         assert_eq!(order(levels, |_| ()), [10, 50]);
@@ -254,7 +254,7 @@ impl Book {
 /// Tests a ball that goes from worker to worker by wakes alone.
 ///
 /// A worker that waits for it waits in the kernel, without a call.
-fn they_wake_each_other() {
+fn workers_wake_each_other() {
     const PLAYERS: usize = 4;
     const PASSES: usize = 2000;
     struct Court {
@@ -296,7 +296,7 @@ fn they_wake_each_other() {
 }
 
 /// Tests that computations of two workers are interrupted, each by what arrives for it.
-fn each_is_interrupted_by_itself() {
+fn each_worker_is_interrupted_for_its_own_coroutines() {
     let threads: [_; 2] = core::array::from_fn(|_| {
         worker(|| async {
             let seen = Arc::new(AtomicUsize::new(0));
@@ -332,7 +332,7 @@ fn each_is_interrupted_by_itself() {
 ///
 /// The coroutine sleeps in the worker's executor. This holds although another worker has pushed
 /// another coroutine of it off the hart.
-fn timers_of_each_count() {
+fn timers_of_each_worker_count() {
     let _one = one_hart();
     let done = Arc::new(AtomicBool::new(false));
     let begun = Arc::new(Semaphore::new(0).expect("a semaphore"));
@@ -373,7 +373,7 @@ fn timers_of_each_count() {
     assert!(done.load(Ordering::Acquire));
 }
 
-fn numbers_are_taken_again() {
+fn worker_numbers_are_reused() {
     let number = || call(WORKER, [0; 3]);
     assert_eq!(thread::spawn(number).expect("a thread").join(), Ok(0));
     assert_eq!(number(), 0, "it is free again");
@@ -410,7 +410,7 @@ fn numbers_are_taken_again() {
 }
 
 /// Tests that one worker too many can run what is ready, and not wait.
-fn more_than_there_may_be() {
+fn a_worker_beyond_the_limit_runs_without_waiting() {
     let begun = Arc::new(Semaphore::new(0).expect("a semaphore"));
     let go = Arc::new(Semaphore::new(0).expect("a semaphore"));
     let all: Vec<_> = (0..WORKERS)
@@ -446,7 +446,7 @@ fn more_than_there_may_be() {
 }
 
 /// Tests that a thread that ends takes its calls along, including those with leaked futures.
-fn calls_end_with_their_thread() {
+fn a_thread_that_ends_cancels_its_calls() {
     let (reader, writer) = pipe();
     let reader = Arc::new(reader);
     let thread = {
@@ -488,7 +488,7 @@ fn become_worker_1() {
 }
 
 /// Tests that the main thread as worker 1 makes children that are worker 1 too.
-fn a_worker_forks() {
+fn a_child_keeps_the_number_of_its_worker() {
     become_worker_1();
     let slept = || {
         block_on(async {
@@ -541,7 +541,7 @@ fn a_child_wakes_an_ended_coroutine() {
 }
 
 /// Tests that the new program's page is that of worker 0, whichever worker ran the old one.
-fn a_worker_runs_another_program() {
+fn an_exec_on_any_worker_makes_worker_0() {
     let code = exit_code(|| {
         become_worker_1();
         block_on(async { ring::sleep(MILLISECOND).await.expect("a call") });
@@ -593,7 +593,7 @@ fn scenario() -> i32 {
     i32::from(refused)
 }
 
-fn killed_at_every_step() {
+fn a_kill_at_any_step_leaves_nothing() {
     let steps = at_every_step_by(footprint, FAULT_END, scenario, |code| code == KILLED);
     assert!(steps > 15, "only {steps} steps");
 }
@@ -601,7 +601,7 @@ fn killed_at_every_step() {
 /// Tests that a process without memory for what an executor needs ends with a message.
 ///
 /// Nothing is left of it.
-fn memory_fails_at_every_allocation() {
+fn workers_survive_each_failing_allocation() {
     let panicked = corank_user::entry::PANICKED;
     let may_end = |code| matches!(code, 0 | 1) || code == panicked;
     let steps = at_every_step_by(footprint, FAULT_MEMORY, scenario, may_end);
