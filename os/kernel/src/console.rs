@@ -294,7 +294,7 @@ impl Write for Console {
 
 /// Reads at least one byte and at most what the buffer holds.
 ///
-/// Waits until something is typed. 0 bytes say that the input has ended.
+/// Waits until something is typed. 0 bytes mean that the input has ended.
 ///
 /// # Errors
 /// When the buffer is not the program's to write.

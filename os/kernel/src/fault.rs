@@ -5,7 +5,7 @@
 //!
 //! Any process may ask for them, and some strike other processes. So only a kernel that is built
 //! for tests, with the feature `faults`, has them. Without the feature the call does not exist, and
-//! what asks whether a fault is due is a constant.
+//! each test for a due fault is a constant.
 #[cfg(not(feature = "faults"))]
 mod absent;
 #[cfg(feature = "faults")]

@@ -2,8 +2,8 @@
 //!
 //! One coroutine, the *service*, owns the volume and performs one operation after the other. A
 //! coroutine that needs one leaves it in a queue and waits for the reply. So an operation is
-//! performed to its end even when its process is killed meanwhile, and no directory is left half
-//! changed. And the memory of the process is touched only by the process's own coroutine.
+//! completed even if its process is killed meanwhile, and no directory is left half changed. The
+//! memory of the process is touched only by the process's own coroutine.
 //!
 //! The most urgent operation is next. One that grows with what it is asked for is performed in
 //! steps, and more urgent ones go between them. While one waits, the service runs at the level of
@@ -104,7 +104,7 @@ pub(crate) enum Operation {
 #[derive(Debug)]
 pub(crate) struct Extension {
     file: Arc<DiskFile>,
-    /// How long it was, is now, and shall be.
+    /// How long it was, is now, and is to be.
     before: u64,
     length: u64,
     wanted: u64,
@@ -131,14 +131,14 @@ pub(crate) struct Removal {
     node: NodeId,
 }
 
-/// What came of one step of an operation.
+/// The outcome of one step of an operation.
 enum Step {
     Done(Reply),
     /// This is left to do.
     More(Operation),
 }
 
-/// What came of an operation.
+/// The outcome of an operation.
 #[derive(Debug)]
 pub(crate) enum Reply {
     /// Nothing to say.

@@ -1,4 +1,4 @@
-//! Groups of processes: what the console ends together, and what a program may end at once.
+//! Groups of processes: processes that the console or a program may end together.
 
 /// A group of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -45,7 +45,7 @@ pub(crate) fn poll_checkpoint(context: &Context<'_>) -> Poll<()> {
 
 /// A counter of objects, which passes a [`checkpoint`] behind each [`OBJECTS`] of them.
 ///
-/// It also yields there if the executor has something to take in: coroutines that were cancelled,
+/// It also yields there if the executor has something to collect: coroutines that were cancelled,
 /// or whose last handles are gone. So the executor never has much of that at once.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {

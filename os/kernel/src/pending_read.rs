@@ -110,7 +110,7 @@ impl Slot {
         }
     }
 
-    /// Parks a read in the empty slot.
+    /// Puts a read into the empty slot.
     pub(crate) fn put(&mut self, pending: PendingRead) {
         self.0 = Some(pending);
     }

@@ -409,7 +409,7 @@ impl Process {
             }
             _ => return None,
         };
-        if !source.can_park(length) {
+        if !source.can_wait(length) {
             return None;
         }
         let closed = closes.then(|| state.close(descriptor));

@@ -1,6 +1,6 @@
 //! Asynchronous system calls: the kernel's side of [`corank_abi::ring`].
 //!
-//! A submission that can be served at once is served in id. One that has to wait becomes a
+//! A submission that can be served at once is served in place. One that has to wait becomes a
 //! kernel coroutine, at the live level of the coroutine that asked (rule I9). A read from a pipe
 //! becomes one only if it is less urgent than what its bytes come from, and a read from a
 //! connection does not. The memory is shared with the program, which may write anything into it at
@@ -78,7 +78,7 @@ pub(crate) struct State {
     pub chain: Option<Chain>,
     /// A thread serves a submission to which others are linked, and has not separated them yet.
     ///
-    /// Until they can be told from what is to be served now, other threads take none.
+    /// Until they are separated from what is to be served now, other threads take none.
     pub is_taken_apart: bool,
     /// The smallest number of completions that a waiter wants.
     pub wanted: u32,

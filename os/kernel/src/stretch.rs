@@ -64,7 +64,7 @@ mod measure {
     #[inline(always)]
     pub(crate) fn check() {}
 
-    /// Ends a stretch, and begins another one of which nothing is known.
+    /// Ends a stretch, and begins another one of unknown work.
     #[inline(always)]
     pub(crate) fn pick() {}
 
@@ -92,7 +92,7 @@ mod measure {
     /// caused it.
     const GOAL: u64 = 100_000;
 
-    /// The number of kinds of work that are told apart.
+    /// The number of kinds of work that are distinguished.
     const KINDS: usize = 256;
 
     /// The number of lines that a report has at most.

@@ -140,8 +140,8 @@ fn wake_in_pieces(others: BTreeMap<u64, Waker>, level: u8) {
             for (woken, (_, waker)) in (1..).zip(others) {
                 waker.wake();
                 if woken % WOKEN_AT_ONCE == 0 {
-                    // Whatever else is ready: the executor takes all wakes in that were made in one
-                    // poll before it checks for more urgent work.
+                    // Whatever else is ready: the executor collects all wakes of one poll before it
+                    // checks for more urgent work.
                     corank::yield_now().await;
                 }
             }

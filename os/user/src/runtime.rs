@@ -242,7 +242,7 @@ impl Runtime {
             match self.executor.step_under(&self.elsewhere(ring)) {
                 Step::Ran if !unfinished() => return,
                 Step::Ran => self.lose_patience(ring),
-                Step::Elsewhere => self.elsewhere(ring).give_way(),
+                Step::Elsewhere => self.elsewhere(ring).yield_to_system(),
                 Step::Idle => self.wait(),
             }
         }
@@ -263,7 +263,7 @@ impl Runtime {
                     }
                     match preempted.step_under(&self.elsewhere(ring)) {
                         Step::Ran => self.lose_patience(ring),
-                        Step::Elsewhere => self.elsewhere(ring).give_way(),
+                        Step::Elsewhere => self.elsewhere(ring).yield_to_system(),
                         Step::Idle => match ring {
                             // Nothing else enters the kernel while the interrupted executor
                             // computes.
@@ -358,7 +358,7 @@ impl Elsewhere {
     }
 
     /// Lets whatever is more urgent go first.
-    fn give_way(&self) {
+    fn yield_to_system(&self) {
         match self.ring {
             Some(ring) if !self.queued().is_empty() => ring.enter(0, 0),
             _ => thread::yield_now(),

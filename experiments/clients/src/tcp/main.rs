@@ -59,9 +59,9 @@ fn main() -> ExitCode {
 /// This is for measurements of how long the most urgent requests wait: the connections that make
 /// the load are not to take a processor from the machine. It is not for measurements of how many
 /// requests the machine can take, because then too few would come.
-fn give_way() -> Result<()> {
+fn lower_priority() -> Result<()> {
     const LEAST_FAVOURED: i32 = 19;
-    rustix::process::nice(LEAST_FAVOURED).context("Linux does not let this client give way")?;
+    rustix::process::nice(LEAST_FAVOURED).context("Linux refuses to lower the priority of this client")?;
     Ok(())
 }
 
@@ -93,7 +93,7 @@ fn run(words: &[&str]) -> Result<bool> {
             match experiment {
                 "models" => measure::models(&settings, part)?,
                 _ => {
-                    give_way()?;
+                    lower_priority()?;
                     measure::priorities(&settings)?;
                 }
             }

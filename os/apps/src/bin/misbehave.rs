@@ -81,7 +81,7 @@ fn ask_for_faults() -> i32 {
 }
 
 /// Recurses until the stack ends.
-#[expect(unconditional_recursion, reason = "the stack shall end")]
+#[expect(unconditional_recursion, reason = "the stack is to overflow")]
 fn overflow(depth: usize) -> i32 {
     let room = core::hint::black_box([depth as u8; 1000]);
     overflow(depth + 1) + i32::from(core::hint::black_box(room)[depth % 1000])

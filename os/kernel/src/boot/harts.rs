@@ -80,7 +80,7 @@ unsafe extern "C" {
 /// If OpenSBI cannot start one, that hart and all behind it are left out.
 ///
 /// A hart may come to the kernel's first instruction instead. OpenSBI 1.1, for one, says that a
-/// hart shall start and only then where. A hart that checks in between goes where the first hart
+/// hart is to start and only then where. A hart that checks in between goes where the first hart
 /// went. So what it needs lies at a fixed place, and that entry leads there, too, from the second
 /// time on.
 pub(super) fn start_others(machine: &Machine) {

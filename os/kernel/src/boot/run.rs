@@ -63,7 +63,7 @@ fn serve() {
     unsafe { hart::serve_as(core::ptr::null()) };
 }
 
-/// Serves nothing but interrupts, until the hart shall serve the executor again.
+/// Serves nothing but interrupts, until the hart is to serve the executor again.
 fn serve_interrupts_only() {
     loop {
         take_interrupts();

@@ -129,7 +129,7 @@ struct Waiting {
 
 /// The future answer to a request: its data.
 ///
-/// If it is dropped early, the request is served nevertheless.
+/// Dropping it early does not cancel the request.
 pub(crate) struct Answer(Arc<Mutex<Waiting>>);
 
 impl Future for Answer {
@@ -258,7 +258,7 @@ impl State {
         }
     }
 
-    /// Takes in what the device has done.
+    /// Collects what the device has done.
     fn finish(&mut self) {
         self.transport.ack_interrupt();
         while let Some(token) = self.queue.peek_used() {

@@ -4,7 +4,7 @@
 //! them out. Those that are sent belong to the device until it has read them. Its interrupt only
 //! wakes the network's coroutine, and does not come again until that one has found nothing more to
 //! do (see [`Card::listen`]). The device is notified of frames and buffers many at a time (see
-//! [`Card::ring`]).
+//! [`Card::notify`]).
 //!
 //! The queues are virtio-drivers'. Its driver for network cards is not used, because it notifies
 //! the device of each buffer, and can't keep sent frames from causing interrupts.
@@ -68,8 +68,8 @@ struct State {
     transport: MmioTransport<'static>,
     receive: VirtQueue<Dma, BUFFERS>,
     transmit: VirtQueue<Dma, BUFFERS>,
-    /// Queues that were given buffers since the device was last notified, bit by number.
-    untold: u16,
+    /// Queues that were given buffers since the device was last notified, one bit for each number.
+    to_notify: u16,
     /// Bytes of the device's header in front of each frame.
     header: usize,
     /// The buffers in the receive queue, by their token.
@@ -158,7 +158,7 @@ impl Card {
             transport,
             receive,
             transmit,
-            untold: 0,
+            to_notify: 0,
             header,
             receiving: [const { None }; BUFFERS],
             sending: [const { None }; BUFFERS],
@@ -168,7 +168,7 @@ impl Card {
         for _ in 0..BUFFERS {
             state.receive_into(alloc::vec![0; BUFFER_SIZE])?;
         }
-        state.ring();
+        state.notify();
         Ok(Card {
             address,
             header,
@@ -200,7 +200,7 @@ impl Card {
 
     /// Lets the card fill a frame's buffer again.
     ///
-    /// [`ring`](Card::ring) is to follow.
+    /// [`notify`](Card::notify) is to follow.
     pub(crate) fn recycle(&self, received: Received) {
         let again = self.state.lock().receive_into(received.buffer);
         again.expect("there is room for a buffer that was taken out");
@@ -223,7 +223,7 @@ impl Card {
     /// Sends a frame of `length` bytes that `fill` writes, all of them.
     ///
     /// What lies there before is what another frame had. The frame is lost if the queue is full.
-    /// [`ring`](Card::ring) is to follow.
+    /// [`notify`](Card::notify) is to follow.
     ///
     /// # Panics
     /// If there is no room for so many bytes.
@@ -244,7 +244,7 @@ impl Card {
         match unsafe { state.transmit.add(&[&buffer[start..end]], &mut []) } {
             Ok(token) => {
                 state.sending[usize::from(token)] = Some((buffer, end));
-                state.untold |= 1 << TRANSMIT;
+                state.to_notify |= 1 << TRANSMIT;
             }
             Err(_) => state.spare.push(buffer),
         }
@@ -255,8 +255,8 @@ impl Card {
     ///
     /// Does nothing if the card is at its queues and finds them itself. It is called once for all
     /// of a burst, because each time stops the machine's processor, if that is emulated.
-    pub(crate) fn ring(&self) {
-        self.state.lock().ring();
+    pub(crate) fn notify(&self) {
+        self.state.lock().notify();
     }
 
     /// Switches the interrupt on, and returns whether frames have come by then.
@@ -277,16 +277,16 @@ impl State {
         // the queue.
         let token = unsafe { self.receive.add(&[], &mut [&mut buffer[start..]]) }?;
         self.receiving[usize::from(token)] = Some(buffer);
-        self.untold |= 1 << RECEIVE;
+        self.to_notify |= 1 << RECEIVE;
         Ok(())
     }
 
-    fn ring(&mut self) {
-        let untold = core::mem::take(&mut self.untold);
+    fn notify(&mut self) {
+        let to_notify = core::mem::take(&mut self.to_notify);
         // Either the device sees what was added, or it is seen here that it is to be notified.
         fence(Ordering::SeqCst);
         for (number, queue) in [(RECEIVE, &self.receive), (TRANSMIT, &self.transmit)] {
-            if untold >> number & 1 != 0 && queue.should_notify() {
+            if to_notify >> number & 1 != 0 && queue.should_notify() {
                 self.transport.notify(number);
             }
         }

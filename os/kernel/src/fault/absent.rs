@@ -33,7 +33,7 @@ pub(crate) fn serve(
     NOT_IMPLEMENTED
 }
 
-/// Tests whether the next allocation shall fail: never.
+/// Tests whether the next allocation is to fail: never.
 #[inline(always)]
 pub(crate) fn fails_allocation() -> bool {
     false
@@ -45,13 +45,13 @@ pub(crate) fn fills_heap() -> bool {
     false
 }
 
-/// Tests whether a frame of this length that has come shall be damaged: never.
+/// Tests whether a frame of this length that has come is to be damaged: never.
 #[inline(always)]
 pub(crate) fn damages_frame(_length: usize) -> bool {
     false
 }
 
-/// Tests whether a TCP segment between these ports shall be lost: never.
+/// Tests whether a TCP segment between these ports is to be lost: never.
 #[inline(always)]
 pub(crate) fn loses_segment(_ports: [u16; 2]) -> bool {
     false

@@ -134,7 +134,7 @@ static SILENT_PORT: AtomicUsize = AtomicUsize::new(0);
 /// With it the fault goes.
 static ASKED_BY: AtomicUsize = AtomicUsize::new(0);
 
-/// Tests whether the next allocation shall fail.
+/// Tests whether the next allocation is to fail.
 #[inline]
 pub(crate) fn fails_allocation() -> bool {
     ALLOCATIONS.is_due()
@@ -152,7 +152,7 @@ pub(crate) fn fills_heap() -> bool {
     HEAP_IS_FULL.load(Ordering::Relaxed)
 }
 
-/// Tests whether a frame of this length that has come shall be damaged.
+/// Tests whether a frame of this length that has come is to be damaged.
 #[inline]
 pub(crate) fn damages_frame(length: usize) -> bool {
     length >= SHORTEST_FRAME && FRAMES.is_due()
@@ -164,7 +164,7 @@ fn arm_frames(pid: usize, steps: usize) -> usize {
     FRAMES.arm(steps)
 }
 
-/// Tests whether the TCP segment that has come, between these ports, shall be lost.
+/// Tests whether the TCP segment that has come, between these ports, is to be lost.
 #[inline]
 pub(crate) fn loses_segment(ports: [u16; 2]) -> bool {
     let silent = SILENT_PORT.load(Ordering::Acquire);

@@ -322,7 +322,7 @@ impl State {
 }
 
 impl ReadEnd {
-    /// Parks a read of at most [`CAPACITY`] bytes.
+    /// Leaves a read of at most [`CAPACITY`] bytes pending.
     ///
     /// It comes back if it need not wait, or if other reads wait already.
     pub(crate) fn put_pending(&self, pending: PendingRead) -> Option<PendingRead> {

@@ -18,7 +18,7 @@ impl Source {
     /// Tests whether a read of so many bytes can wait here.
     ///
     /// While it waits it must not take some of them.
-    pub(crate) fn can_park(&self, length: usize) -> bool {
+    pub(crate) fn can_wait(&self, length: usize) -> bool {
         match self {
             Source::Pipe(_) => length <= pipe::CAPACITY,
             // A read takes what there is, at once.
@@ -26,7 +26,7 @@ impl Source {
         }
     }
 
-    /// Parks a read.
+    /// Leaves a read pending.
     ///
     /// It comes back if it need not wait, or if other reads wait already.
     pub(crate) fn put_pending(&self, pending: PendingRead) -> Option<PendingRead> {

@@ -120,7 +120,7 @@ pub(super) struct Transfer {
 type Outcome = Result<(), Error<DiskError>>;
 
 impl Transfer {
-    /// Gives way once, where something more urgent is ready.
+    /// Yields once if something more urgent is ready.
     ///
     /// The driver has worked since its last access.
     fn begin(&mut self, context: &Context<'_>) -> Poll<()> {
@@ -133,9 +133,8 @@ impl Transfer {
 
     /// Makes the requests for these sectors, and none behind one that finds no memory.
     ///
-    /// `fill` puts the bytes of a request into its buffer, by their range in these sectors. Gives
-    /// way behind [`MADE_AT_ONCE`] requests where something more urgent is ready, and is polled
-    /// again then.
+    /// `fill` puts the bytes of a request into its buffer, by their range in these sectors. Yields
+    /// after [`MADE_AT_ONCE`] requests if something more urgent is ready, and is then polled again.
     fn start(
         &mut self,
         disk: &Disk,

@@ -16,7 +16,7 @@ pub(super) fn call(index: usize) {
     }
 }
 
-/// Returns whether this hart has called itself since this was last asked.
+/// Tests whether this hart has called itself since the last test.
 pub(crate) fn take_own_call() -> bool {
     this().called.replace(false)
 }

@@ -30,8 +30,8 @@ static AWAITING_ROUND: AtomicUsize = AtomicUsize::new(0);
 
 /// Waits until every hart has come back to its main loop.
 async fn wait_for_rounds() {
-    // What was asked for from outside, like the end of a call, is taken in before the next poll, by
-    // this hart or another one.
+    // Requests from outside, such as the end of a call, are handled before the next poll, by this
+    // hart or another one.
     corank::yield_now().await;
     let rounds = || all().map(|page| page.rounds.load(Ordering::Acquire));
     let before: heapless::Vec<u64, MAX_HARTS> = rounds().collect();
@@ -57,7 +57,7 @@ async fn wait_for_rounds() {
 
 /// Begins a round of the main loop.
 ///
-/// Returns whether this hart shall serve the executor in it.
+/// Returns whether this hart is to serve the executor in it.
 pub(crate) fn begin_round() -> bool {
     let page = this();
     let rounds = page.rounds.load(Ordering::Relaxed) + 1;

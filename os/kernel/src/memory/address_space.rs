@@ -313,7 +313,7 @@ impl AddressSpace {
 
     /// Begins to move the end of the heap by `bytes`, or to copy the heap.
     ///
-    /// Returns the end and what shall become of it, or `None` while another move is under way.
+    /// Returns the end and its new position, or `None` while another move is under way.
     /// [`end_move`](Self::end_move) comes after it.
     ///
     /// # Errors

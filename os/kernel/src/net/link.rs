@@ -12,7 +12,7 @@ use smoltcp::time::Instant;
 const ETHERNET_FRAME: usize = 1514;
 /// Bytes of the largest packet from this machine to itself.
 const LOOPBACK_PACKET: usize = 4 << 10;
-/// Packets from this machine to itself that can be on their way at once.
+/// Packets from this machine to itself that can be in flight at once.
 const LOOPBACK_QUEUE: usize = 256;
 
 /// Where frames go.

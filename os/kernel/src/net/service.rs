@@ -32,7 +32,7 @@ use smoltcp::socket::tcp::State as Phase;
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr};
 
-/// Frames that are taken in, and sockets that are served, before the executor picks again.
+/// Frames that are received, and sockets that are served, before the executor picks again.
 ///
 /// There are fewer if something more urgent is ready.
 pub(super) const BURST: usize = 16;
@@ -271,7 +271,7 @@ impl Stack {
             self.finish_served();
         }
         if let Some(card) = card::get() {
-            card.ring();
+            card.notify();
         }
         self.used.clear();
     }
@@ -388,7 +388,7 @@ impl Stack {
         self.timers.insert((due, socket.id), socket.clone());
     }
 
-    /// Takes the next frame in, if there is one.
+    /// Receives the next frame, if there is one.
     fn take_frame(&mut self, now: u64) -> bool {
         if let Some(Port {
             link: Link::Loopback(queue),

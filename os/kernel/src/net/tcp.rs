@@ -47,7 +47,7 @@ const SEGMENT: usize = 1460;
 /// The file of a connection.
 ///
 /// When it is dropped, the connection is closed in order, or with a reset if something that came
-/// was not read. So the other side does not believe that it was.
+/// was not read. So the other side does not take it for read.
 #[derive(Debug)]
 pub(crate) struct Connection(Arc<Endpoint>);
 
@@ -166,7 +166,8 @@ pub(super) fn answer(
 
 /// Prepares a socket that the service is about to serve.
 ///
-/// Begins its connection if that is due, and tells the stack how long the other side may be silent.
+/// Begins its connection if that is due, and gives the stack the time for which the other side may
+/// be silent.
 pub(super) fn prepare(key: &Key, state: &mut State, context: &mut Context) {
     if core::mem::take(&mut state.opening) {
         let remote = IpEndpoint::new(key.remote.into(), key.remote_port);
@@ -233,7 +234,7 @@ pub(super) fn notify_waiters(
         }
     }
     if state.orphan && state.tcp().can_recv() {
-        // It will never be read, and the other side must not believe that it was.
+        // It is never read, and the other side must not take it for read.
         state.tcp().abort();
     }
     note_fading(socket, state);
@@ -276,7 +277,7 @@ fn note_fading(socket: &Arc<Endpoint>, state: &mut State) {
 
 /// Makes room for another socket with two buffers of so many bytes, at the expense of this account.
 ///
-/// Does so if something gives way: the connection that has waited for old frames longest.
+/// The connection that has waited longest for old frames is ended, if there is one.
 pub(super) fn make_room(account: &Arc<Account>, buffer: usize) {
     let oldest = {
         let table = TABLE.lock();
@@ -291,7 +292,7 @@ pub(super) fn make_room(account: &Arc<Account>, buffer: usize) {
     }
 }
 
-/// Ends such a socket without a word to the other side.
+/// Ends such a socket without sending anything to the other side.
 pub(super) fn end_fading(socket: &Arc<Endpoint>) {
     let mut state = socket.state.lock();
     let tcp = state.tcp();
@@ -420,7 +421,7 @@ impl Connection {
         try_read(&self.0, &mut self.0.state.lock(), memory, buffer)
     }
 
-    /// Parks a read.
+    /// Leaves a read pending.
     ///
     /// It comes back if it need not wait, may not wait for ever, or if others wait already.
     pub(crate) fn put_pending(&self, pending: PendingRead) -> Option<PendingRead> {

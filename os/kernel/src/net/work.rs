@@ -102,7 +102,7 @@ impl Work {
 
     /// Takes the most urgent socket, if it is as urgent as the service is now.
     ///
-    /// For others the service gives way to whatever is more urgent than they are.
+    /// For others the service yields to whatever is more urgent than they are.
     pub(super) fn pop_urgent(&mut self) -> Option<Arc<Endpoint>> {
         let level = self.most_urgent().filter(|level| *level <= self.level)?;
         self.pop(level)
@@ -150,7 +150,7 @@ impl Work {
     /// Makes the service as urgent as the most urgent socket in the queue, and returns whether
     /// there is one.
     ///
-    /// The service is about to wait, or to give way.
+    /// The service is about to wait, or to yield.
     pub(super) fn prepare_to_wait(&mut self, waker: &Waker) -> bool {
         let level = self.most_urgent();
         self.set_level(level.unwrap_or(LEAST_URGENT));

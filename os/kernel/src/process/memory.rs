@@ -19,7 +19,7 @@ const SMALL: usize = pace::PAGES * corank_abi::page::PAGE_SIZE;
 /// When it is dropped, the heap ends at `end`.
 struct Move<'a> {
     process: &'a Process,
-    /// Where the heap ended, and where it shall end.
+    /// Where the heap ended, and where it is to end.
     range: Range<usize>,
     end: usize,
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a thread comes to rest ──▶ read the page ──▶ due: an arrival at each such level, as if a call had ended there
-//!        (gives way, or waits)        ▲      └────▶ not yet: an alarm at the earliest
+//!          (yields, or waits)         ▲      └────▶ not yet: an alarm at the earliest
 //!                                     └────────────────┘ when that is due
 //! ```
 //! The page has a lower bound for each level (`corank::Deadlines`). While a process runs it checks

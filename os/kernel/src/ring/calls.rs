@@ -248,9 +248,9 @@ impl Cancel {
 pub(crate) enum Found {
     /// No such call.
     Nothing,
-    /// No such call so far: the search goes on.
+    /// Not found yet: the search goes on.
     Nowhere,
-    /// It had not begun, and will not.
+    /// It had not begun, and was removed.
     Removed,
     /// It was pending, and has ended.
     ///
@@ -266,7 +266,7 @@ pub(crate) enum Found {
 pub(crate) enum Levelled {
     /// No such call.
     Nothing,
-    /// No such call so far: the search goes on.
+    /// Not found yet: the search goes on.
     Nowhere,
     /// A call, with its coroutine if it has one.
     Found(Option<Remote>),
@@ -565,7 +565,7 @@ impl Calls {
         next
     }
 
-    /// Cancels the call with this key, of the process with this memory,.
+    /// Cancels the call with this key, of the process with this memory.
     ///
     /// Takes bounded time, and advances `search`, which begins with its default value.
     pub(crate) fn cancel(&mut self, memory: &UserMemory, key: u64, search: &mut Search) -> Found {

@@ -60,7 +60,7 @@ struct Shared {
     executor: usize,
     /// The context of the poll that is under way.
     context: *mut Context<'static>,
-    /// Set if the call shall be dropped.
+    /// Set if the call is to be dropped.
     cancelled: bool,
     result: Option<syscall::Result>,
     /// The number of bytes that had been moved when the call was dropped.

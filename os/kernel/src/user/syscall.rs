@@ -117,7 +117,7 @@ pub(crate) async fn serve(thread: &Thread, context: &Context) -> core::result::R
     Ok(match number {
         EXIT => return Err(End::Exit(first as i32)),
         YIELD => {
-            // A process that gives way has changed its bitmap since the kernel read it. It must not
+            // A process that yields has changed its bitmap since the kernel read it. It must not
             // come back at an old level.
             thread.come_to_rest();
             corank::yield_now().await;
@@ -343,7 +343,7 @@ pub(crate) fn can_be_dropped(process: &Process, number: usize, first: usize) -> 
     }
 }
 
-/// Serves a call, and waits in the given way where it has to.
+/// Serves a call, and waits in the given mode where it has to.
 ///
 /// `buffer` is the program's memory that the last two arguments name. A call that is dropped leaves
 /// it as far advanced as bytes have been transferred.

@@ -196,7 +196,7 @@ pub(crate) enum End {
     Program(Box<Context>),
     /// It returns from a handler of user-level interrupts, to the frame at this address.
     Handler(usize),
-    /// It has ended with this code, and all is said.
+    /// It has ended with this code, and its message is printed.
     Done(i32),
 }
 
@@ -298,15 +298,15 @@ pub(crate) async fn run(
                 Trap::Timer => {
                     stretch::works_on(Work::Interrupts);
                     clock::tick();
-                    give_way(thread).await;
+                    yield_after_interrupt(thread).await;
                 }
                 Trap::Device => {
                     stretch::works_on(Work::Interrupts);
                     device::interrupt();
-                    give_way(thread).await;
+                    yield_after_interrupt(thread).await;
                 }
                 // It stays pending, so that the hart comes back to its main loop.
-                Trap::Signal => give_way(thread).await,
+                Trap::Signal => yield_after_interrupt(thread).await,
                 Trap::Page(address, access) => {
                     stretch::works_on(Work::PageFault);
                     // Either a page of a stack that comes now, or the hart did not know yet that
@@ -355,7 +355,7 @@ pub(crate) async fn run(
 ///
 /// What the interrupt has made ready may be more urgent than this process, which counts by what it
 /// runs now.
-async fn give_way(thread: &Thread) {
+async fn yield_after_interrupt(thread: &Thread) {
     thread.come_to_rest();
     corank::yield_now().await;
 }
@@ -384,7 +384,7 @@ fn leave_handler(thread: &Thread, context: &mut Context, frame: usize) -> Result
 
 /// Runs the thread in user mode up to the next trap.
 ///
-/// `None`: the process ends, or something more urgent became ready on the way here.
+/// `None`: the process ends, or something more urgent became ready in the meantime.
 fn run_until_trap(thread: &Thread, context: &mut Context) -> Option<Trap> {
     let process = &thread.process;
     hart::set_interruptible(process.global() == Global::Strict);

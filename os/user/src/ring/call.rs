@@ -21,7 +21,7 @@ use super::payload::Payload;
 use super::shared::Ring;
 use crate::io::OwnedFd;
 
-/// What the kernel shall do: the number of a call, and its arguments.
+/// The operation for the kernel: the number of a call, and its arguments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) call: u32,

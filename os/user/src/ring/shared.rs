@@ -254,7 +254,7 @@ impl Ring {
         tail
     }
 
-    /// Returns a node for a call that shall be submitted, under its own address as key or one of
+    /// Returns a node for a call that is to be submitted, under its own address as key or one of
     /// the program's; `None` if another call has that key.
     #[inline]
     pub(super) fn node(&self, name: Option<u64>) -> Option<&'static Node> {

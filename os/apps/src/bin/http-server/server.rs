@@ -152,9 +152,9 @@ impl Server {
         self.gate.wait().await;
     }
 
-    /// Tests whether a connection shall end after its current answer.
+    /// Tests whether a connection must end after its current answer.
     ///
-    /// It shall if others wait for its permit, or if the server ends.
+    /// It must if others wait for its permit, or if the server ends.
     pub(crate) fn is_short_of_room(&self) -> bool {
         self.is_crowded.get() || self.stops.is_set()
     }

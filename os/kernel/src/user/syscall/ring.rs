@@ -40,7 +40,7 @@ enum Served {
     All,
     /// Something more urgent goes first.
     Some,
-    /// All up to this one. It re-prioritises a call, which may have to give way.
+    /// All up to this one. It re-prioritises a call, which may have to yield.
     Reprioritize(Submission),
 }
 
@@ -69,8 +69,8 @@ impl Ring {
                 Served::Some => {}
                 Served::Reprioritize(submission) => {
                     let [key, level, _] = submission.arguments;
-                    // It may give way meanwhile, and as many threads as there are may do so. It
-                    // counts as long as it has no completion.
+                    // It may yield meanwhile, and as many threads as there are may do so. It counts
+                    // as long as it has no completion.
                     {
                         let mut state = self.state.lock();
                         state.calls.add_linked(1);
@@ -128,7 +128,7 @@ impl Ring {
         Ok(ready.await as isize)
     }
 
-    /// Serves submissions, up to the one with number `end`, until something has to give way.
+    /// Serves submissions, up to the one with number `end`, until one of them has to yield.
     ///
     /// It is apart from [`enter`](Self::enter), so that submissions do not go through that one's
     /// frame.
@@ -169,7 +169,7 @@ impl Ring {
     fn next(self: &Arc<Ring>, process: &Arc<Process>, end: u32) -> Next {
         let mut state = self.state.lock();
         while state.is_taken_apart {
-            // Another hart does that right now, and gives way to nothing before it is done.
+            // Another hart does that right now, and does not yield before it is done.
             drop(state);
             core::hint::spin_loop();
             state = self.state.lock();

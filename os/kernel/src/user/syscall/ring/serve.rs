@@ -88,7 +88,7 @@ impl Ring {
         Ok(true)
     }
 
-    /// Parks a read that has to wait.
+    /// Leaves a read that has to wait pending.
     ///
     /// Returns false if it is another read.
     #[inline(never)]
@@ -258,7 +258,7 @@ impl UnderWay {
 
     /// Returns what a poll has given.
     ///
-    /// Returns `None` if the call waits, and shall end, and what was polled can be dropped.
+    /// Returns `None` if the call waits and is to end, and what was polled can be dropped.
     #[inline]
     pub(super) fn unless_cancelled<T>(
         &self,
