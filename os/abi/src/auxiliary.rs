@@ -1,5 +1,5 @@
-//! What a program finds on its stack when it begins: as on Linux, so that code that was written for
-//! it finds its way.
+//! What a program finds on its stack when it begins: the layout of Linux, so that code written for
+//! that works.
 //!
 //! ```text
 //! sp ─▶ argc

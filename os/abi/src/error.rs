@@ -1,8 +1,8 @@
 //! Why a call on files failed: Linux's error numbers, negative.
 //!
-//! Calls of rCore-Tutorial-v3 that make or change something in the file system say
-//! [`FAILED`](crate::call::FAILED) for every reason, as there; ours, and reading, writing and
-//! closing a file on the disk or a socket, give one of these.
+//! Calls of rCore-Tutorial-v3 that make or change something in the file system return
+//! [`FAILED`](crate::call::FAILED) for every reason, as there. Corank's own calls, and reading,
+//! writing and closing a file on the disk or a socket, return one of these.
 
 /// There is no such file or directory.
 pub const NOT_FOUND: isize = -2;
@@ -46,7 +46,7 @@ pub const RESET: isize = -104;
 pub const NO_SOCKETS: isize = -105;
 /// The socket is not connected.
 pub const NOT_CONNECTED: isize = -107;
-/// Nothing can be written any more: see [`SHUTDOWN`](crate::call::SHUTDOWN).
+/// Nothing can be written any more; see [`SHUTDOWN`](crate::call::SHUTDOWN).
 pub const SHUT_DOWN: isize = -108;
 /// The other side has not answered in time, or a call has waited as long as it may.
 pub const TIMED_OUT: isize = -110;

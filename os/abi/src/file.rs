@@ -1,4 +1,4 @@
-//! Files: how they are opened, and what the kernel says of them.
+//! Files: how they are opened, and their status.
 
 /// Flag of [`FILE_OPEN`](crate::call::FILE_OPEN): for reading; as all others, but for nothing else.
 pub const OPEN_READ: u32 = 0;

@@ -1,4 +1,4 @@
-//! What the kernel says of the processes and of itself: for `ps`, `top` and tests that count.
+//! What the kernel reports of the processes and of itself, for `ps`, `top` and tests that count.
 
 /// The longest name that [`ProcessRecord::name`] has room for.
 pub const NAME_SIZE: usize = 32;
@@ -28,18 +28,18 @@ pub struct ProcessRecord {
     pub level: u64,
     /// The levels that it may claim.
     pub granted: u64,
-    /// What it says: levels with ready coroutines
+    /// What it publishes: levels with ready coroutines
     /// ([`ProcessPage::ready`](crate::page::ProcessPage)).
     pub ready: u64,
     /// The level of the coroutine that runs, as one bit.
     pub running: u64,
     /// Levels that something has arrived for.
     pub arriving: u64,
-    /// Executors that run in it, as it says.
+    /// Executors that run in it, as it publishes.
     pub executors: u64,
-    /// What it says of the number of its coroutines, as of its last entry into the kernel.
+    /// The number of its coroutines, as it published with its last entry into the kernel.
     pub coroutines: u64,
-    /// Stacks that hold a preempted coroutine, as it says.
+    /// Stacks that hold a preempted coroutine, as it publishes.
     pub stacks: u64,
     /// Threads that have not ended.
     pub threads: u64,

@@ -2,7 +2,7 @@
 //! their layout.
 //!
 //! Kernel and user code meet only here. Everything is plain data with a C layout, so that a program
-//! written in another language can use it as well. A value that another side may change while one
+//! written in another language can use it as well. A value that one side may change while the other
 //! reads it is atomic.
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,14 +1,14 @@
-//! Sockets: their options, and what the kernel says of them.
+//! Sockets: their options, and their status.
 
 /// Connections that wait to be accepted where nothing else is asked for.
 pub const BACKLOG: usize = 128;
 
 /// Option of [`SOCKET_SET`](crate::call::SOCKET_SET): how many milliseconds a call on the socket
-/// may wait; 0, as at first: for ever. Then the call fails with
+/// may wait. 0, as at first, is for ever. After that the call fails with
 /// [`TIMED_OUT`](crate::error::TIMED_OUT), and the socket is as before.
 pub const WAIT_LIMIT: usize = 0;
 /// Option: how many milliseconds the other side may leave what was sent without an answer before
-/// the connection is given up; at first a minute. 0 is for ever.
+/// the connection is reset; at first a minute. 0 is for ever.
 pub const ANSWER_LIMIT: usize = 1;
 /// Option: 1 if closing ends the connection at once, with a reset; 0, as at first, in order.
 pub const CLOSE_BY_RESET: usize = 2;
@@ -25,13 +25,13 @@ pub const BUFFER_MOST: usize = 64 << 10;
 /// Option of a connection: its low-water mark, as POSIX's `SO_RCVLOWAT`, from 1, as at first, to
 /// [`BUFFER_MOST`]. A read waits until so many bytes have come, or as many as it asks for if these
 /// are fewer. It gets fewer when no more can come: at the end, after a failure, and, as in Linux,
-/// when the connection's buffer has no room for another frame, because else both sides would wait
-/// for ever.
+/// when the connection's buffer has no room for another frame, because otherwise both sides would
+/// wait for ever.
 pub const LOW_WATER: usize = 4;
 
 /// Option of a listener: how many milliseconds, at least 1, the handshake of each connection from
-/// now on may take; at first 20 seconds. Then it is given up, and its place among those that wait
-/// to be accepted is free.
+/// now on may take; at first 20 seconds. Then it fails, and its place among those that wait to be
+/// accepted is free.
 pub const HANDSHAKE_LIMIT: usize = 5;
 /// Option of a connection: how many milliseconds, from 1 to [`ORPHAN_MOST`], it goes on at most
 /// when no program has it open any more; at first a minute. What the other side has not taken by
@@ -81,8 +81,8 @@ pub struct NetworkStatus {
     /// Those of them that no program has open any more, and that the other side does not yet know
     /// to have ended.
     pub orphans: u64,
-    /// Those of them that are over, and only wait for old frames to die out (TIME-WAIT). They give
-    /// way when there is no room.
+    /// Those of them that are over, and only wait for old frames to die out (TIME-WAIT). They are
+    /// removed when there is no room.
     pub fading: u64,
     /// How many there can be.
     pub most_sockets: u64,

@@ -40,15 +40,15 @@ pub const fn ring_base(worker: usize) -> usize {
     RING_BASE + worker * RING_SPAN
 }
 
-/// The level of a process that says nothing about its own: the middle of 0 (most urgent) to 63.
+/// The level of a process that publishes nothing of its own: the middle of 0 (most urgent) to 63.
 pub const DEFAULT_LEVEL: u8 = 32;
 
-/// What a worker of a process says of its coroutines.
+/// What a worker of a process publishes of its coroutines.
 ///
 /// Bit *i* stands for level *i*.
 ///
 /// The process writes it, the kernel reads it (and sets bits of `arriving`). A process that lies
-/// hurts itself alone: the kernel masks what it reads with what the process was granted.
+/// hurts itself alone, because the kernel masks what it reads with what the process was granted.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct ProcessPage {
@@ -80,8 +80,8 @@ pub struct ProcessPage {
 ///
 /// When it has come while the process does not run, or runs but has its [`flag`](ProcessPage::flag)
 /// open, the kernel notes an arrival at that level and raises the flag. A bound that is too early
-/// costs a check in vain. The kernel checks when a thread of the process gives way or waits, and
-/// when a bound that it saw then is due. Written by the process alone.
+/// costs a check in vain. The kernel checks when a thread of the process yields or waits, and when
+/// a bound that it saw then is due. Written by the process alone.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Deadlines {
@@ -93,7 +93,7 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    /// Takes over what `other` says.
+    /// Copies what `other` publishes.
     pub fn copy_from(&self, other: &Self) {
         for (bound, other) in self.bounds.iter().zip(&other.bounds) {
             bound.store(other.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -112,7 +112,7 @@ impl Default for Deadlines {
     }
 }
 
-/// What the kernel says to all processes.
+/// What the kernel publishes for all processes.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct SystemPage {
@@ -121,7 +121,7 @@ pub struct SystemPage {
     pub ready: AtomicU64,
     /// Levels at which harts run something now.
     pub running: AtomicU64,
-    /// Levels of what has arrived and that no hart has taken in yet.
+    /// Levels of what has arrived and that no hart has collected yet.
     pub arriving: AtomicU64,
     /// Ticks per second of the `time` register, which programs may read.
     pub timebase_hz: AtomicU64,

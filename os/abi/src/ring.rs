@@ -8,17 +8,17 @@
 //! Both rings work alike: `head` and `tail` count up for ever and wrap at 2³²; an entry's place is
 //! its number modulo `entries`; the ring is empty when they are equal. The producer writes the
 //! entry, then stores `tail` (release); the consumer loads `tail` (acquire), reads the entry, then
-//! stores `head`: [`Counters`]. Each side keeps the counter that it writes itself, and does not
-//! believe what it finds in its place.
+//! stores `head`: [`Counters`]. Each side keeps a copy of the counter that it writes itself, and
+//! does not trust the one in memory.
 //!
 //! The kernel never drops a completion: while the completion ring is full it keeps them
 //! ([`Outbox`]), and says how many in [`RingHeader::kept`]. It takes a submission only when it has
 //! room to keep the completion, so a process that takes none finds that its further submissions
 //! stay in their ring. A process that has emptied the ring and finds that number not 0 enters the
-//! kernel, which then fills the ring again. To check whether something has arrived is to check both
-//! ([`RingHeader::has_completions`]): the process may empty the ring between the kernel's check of
-//! it and its keeping. Both are written before the process's [`Flag`](crate::upcall::Flag) is
-//! raised, so a thread that opens the flag and checks then misses nothing.
+//! kernel, which then fills the ring again. Whether something has arrived depends on both
+//! ([`RingHeader::has_completions`]), because the process may empty the ring between the kernel's
+//! check of it and its keeping. Both are written before the process's [`Flag`](crate::upcall::Flag)
+//! is raised, so a thread that opens the flag and checks then misses nothing.
 //! `os/abi/tests/loom_ring.rs` tries every interleaving.
 extern crate alloc;
 
@@ -47,8 +47,7 @@ pub struct RingHeader {
     /// Until when [`RING_ENTER`](crate::call::RING_ENTER) may block, in ticks of the `time`
     /// register; `u64::MAX`: for ever. Written by the process.
     pub deadline: AtomicU64,
-    /// Number of entries of each ring. Written by the kernel at set-up; it does not believe a later
-    /// change.
+    /// Number of entries of each ring. Written by the kernel at set-up; it ignores a later change.
     pub entries: AtomicU32,
     /// How many completions the kernel keeps because their ring is full. Written by the kernel.
     pub kept: AtomicU32,
@@ -192,12 +191,12 @@ impl Outbox {
         self.kept.make_room(completions)
     }
 
-    /// Puts a completion into the ring with so many entries, by `write`, which is told its number;
+    /// Puts a completion into the ring with so many entries, by `write`, which gets its number, or
     /// keeps it while there is no room.
     ///
-    /// Takes no memory: there must be [`room`](Self::room) for it, which the kernel makes before it
-    /// takes a submission. Without room it is lost: that is a defect of the kernel, which does not
-    /// end the machine.
+    /// Takes no memory. There must be [`room`](Self::room) for it, which the kernel makes before it
+    /// takes a submission. Without room the completion is lost. That is a defect of the kernel,
+    /// which does not end the machine.
     #[inline]
     pub fn add(
         &mut self,
@@ -267,7 +266,7 @@ impl Outbox {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Submission {
-    /// Comes back in [`Completion::key`]; the kernel gives it no meaning.
+    /// Comes back in [`Completion::key`]. The kernel gives it no meaning.
     pub key: u64,
     /// Number of the call: any of [`crate::call`] that can block or works on a file descriptor.
     pub call: u32,

@@ -1,5 +1,7 @@
-//! User-level interrupts, in software (COPS, section 4.3.2): how the kernel, or another thread,
-//! interrupts a thread that computes because something has arrived for one of its coroutines.
+//! User-level interrupts, in software (COPS, section 4.3.2).
+//!
+//! The kernel, or another thread, interrupts a thread that computes because something has arrived
+//! for one of its coroutines.
 //!
 //! Each [worker](crate::page::WORKERS) of a process takes its own, once it has called
 //! [`UPCALL_SETUP`](crate::call::UPCALL_SETUP).
@@ -20,16 +22,16 @@
 //!                      the thread waits in RING_ENTER: that returns
 //! ```
 //!
-//! Nothing is lost: raising, opening and closing are all read-modify-writes of one word, so of a
-//! producer and the thread one comes second. A producer that comes second finds the flag open and
-//! interrupts; a thread that comes second sees what was put there, and checks after opening.
+//! Nothing is lost, because raising, opening and closing are all read-modify-writes of one word. So
+//! of a producer and the thread one comes second. A producer that comes second finds the flag open
+//! and interrupts. A thread that comes second sees what was put there, and checks after opening.
 //! `os/abi/tests/loom.rs` and `spec/promela/upcall.pml` try every interleaving.
 #[cfg(not(loom))]
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// A flag that says whether something that arrives for a process has to interrupt it.
+/// A flag that decides whether something that arrives for a process has to interrupt it.
 ///
 /// Open in a page of zeros.
 #[repr(transparent)]
@@ -42,9 +44,9 @@ const CLOSED: u32 = 1;
 impl Flag {
     /// Closes the flag, after something was put where the process checks for it.
     ///
-    /// Returns true if the process has to be interrupted, which the caller sees to. At most one
-    /// call between two openings returns true.
-    #[must_use = "a caller that is told to interrupt has to"]
+    /// Returns true if the caller has to interrupt the process. At most one call between two
+    /// openings returns true.
+    #[must_use = "the caller has to interrupt the process if this is true"]
     pub fn raise(&self) -> bool {
         self.0.swap(CLOSED, Ordering::AcqRel) == OPEN
     }
@@ -79,7 +81,7 @@ impl Flag {
     }
 }
 
-/// What the kernel and the interrupted thread tell each other, in the thread's own memory.
+/// What the kernel and the interrupted thread share, in the thread's own memory.
 ///
 /// [`UPCALL_SETUP`] gives its address, a multiple of 8.
 ///

@@ -5,7 +5,7 @@
 //!
 //! The ring has two entries, and more completions come than that. A completion that is lost shows
 //! as a deadlock: the process waits, and nothing interrupts it. One that is written over another
-//! shows as an access that is not ordered. What it is there to find:
+//! shows as an access that is not ordered. It finds these defects:
 //!
 //! - `Outbox` drops what there is no room for, or writes it nevertheless;
 //! - the process does not check `kept` when it has emptied the ring, or only then (the first form

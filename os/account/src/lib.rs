@@ -9,10 +9,10 @@
 //! for it, and gives that back however it ends. The sum of all charges never exceeds the limit of
 //! the root.
 //!
-//! A new account lies below the nearest account that has a limit of its own: accounts without one
-//! between the two would add nothing but time. So a charge takes time in proportion to the number
-//! of limits above it, at most [`MOST_LIMITS`], and not to the number of generations of processes.
-//! An account lives as long as a charge or an account below refers to it.
+//! A new account lies below the nearest account that has a limit of its own, because accounts
+//! without one between the two would add nothing but time. So a charge takes time in proportion to
+//! the number of limits above it, at most [`MOST_LIMITS`], and not to the number of generations of
+//! processes. An account lives as long as a charge or an account below refers to it.
 #![no_std]
 
 extern crate alloc;

@@ -1,8 +1,8 @@
 //! Charges from two threads at once, in every interleaving.
 //!
 //! Run it with `RUSTFLAGS="--cfg loom" cargo test --release --package corank-account --test loom`.
-//! What it is there to find: a sum that is checked before it is changed, in two steps; an account
-//! that keeps what a refused charge has taken from it.
+//! It finds a sum that is checked before it is changed, in two steps, and an account that keeps
+//! what a refused charge has taken from it.
 #![cfg(loom)]
 
 use corank_account::Account;

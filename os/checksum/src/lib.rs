@@ -1,10 +1,10 @@
 //! The Internet checksum (RFC 1071) of TCP segments over IPv4, by machine words.
 //!
-//! The stack's own takes two bytes at a time, and on a machine that loads no word from an odd
-//! address these one by one: with the longest frames that costs more than all else that the stack
-//! does. The sum does not depend on where the bytes lie in memory: whole words are added where they
-//! are aligned, and a sum that began at an odd place is the same with its two bytes exchanged (RFC
-//! 1071, section 2 B).
+//! The stack's own checksum takes two bytes at a time, and on a machine that loads no word from an
+//! odd address one byte at a time. With the longest frames that costs more than all else that the
+//! stack does. The sum does not depend on where the bytes lie in memory. Whole words are added
+//! where they are aligned, and a sum that began at an odd place is the same with its two bytes
+//! exchanged (RFC 1071, section 2 B).
 #![no_std]
 
 use core::net::Ipv4Addr;

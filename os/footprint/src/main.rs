@@ -2,9 +2,8 @@
 //! built with the scheduler in the image, as for every program of the system, and with a scheduler
 //! of its own.
 //!
-//! There is no more in it than a program with coroutines needs, so what differs between the two is
-//! the scheduler. Both run, or it would not be known that each has all that it needs. `README.md`
-//! has the sizes.
+//! It has no more than a program with coroutines needs, so what differs between the two is the
+//! scheduler. Both run, which proves that each has all that it needs. `README.md` has the sizes.
 #![no_std]
 #![no_main]
 

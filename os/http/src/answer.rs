@@ -4,7 +4,7 @@ use core::fmt::{self, Display, Write};
 
 use crate::date;
 
-/// What came of a request: three digits.
+/// The outcome of a request: three digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status(u16);
 

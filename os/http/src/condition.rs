@@ -4,7 +4,7 @@ use alloc::string::String;
 
 use crate::date;
 
-/// What tells one state of a file from another one.
+/// What distinguishes one state of a file from another one.
 ///
 /// The dates of a FAT file system have two seconds' resolution, so the tag is a weak one: the file
 /// may have changed twice in them.
@@ -27,7 +27,7 @@ impl Version {
     }
 }
 
-/// The conditions of a request, as its fields say them.
+/// The conditions of a request, from its fields.
 ///
 /// Of a field that stands there more than once the first one counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

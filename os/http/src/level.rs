@@ -67,7 +67,7 @@ impl Levels {
 
     /// Adds a rule, `PREFIX=LEVEL`.
     ///
-    /// One for the same prefix gives way.
+    /// It replaces one for the same prefix.
     ///
     /// # Errors
     /// It has another form.

@@ -14,8 +14,7 @@
 //! - [`listing`]: a directory as a page; [`media`]: types of files; [`date`]: dates in HTTP's form;
 //! - [`level`]: which paths are how urgent.
 //!
-//! Nothing here panics, whatever the bytes are; what costs time is bounded by the limits of
-//! [`request`].
+//! Nothing here panics, whatever the bytes are. The cost is bounded by the limits of [`request`].
 #![no_std]
 #![forbid(unsafe_code)]
 

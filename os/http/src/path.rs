@@ -41,7 +41,7 @@ const REFERENCE: &AsciiSet = &CONTROLS
 pub fn of_target(target: &str) -> Result<Cow<'_, str>, Status> {
     let path = origin_form(target).ok_or(Status::BAD_REQUEST)?;
     let path = path.split(['?', '#']).next().unwrap_or(path);
-    // Decoded once, part by part: an encoded separator does not separate, and no file has one in
+    // Decoded once, part by part. So an encoded separator does not separate, and no file has one in
     // its name.
     for part in path.split('/') {
         let part = decode(part)?;

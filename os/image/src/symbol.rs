@@ -1,7 +1,7 @@
 //! Looking a symbol up in an image that is mapped: from the ELF header to the dynamic symbols and
 //! their versions.
 //!
-//! Every program has this code, so it is small: it reads words at offsets, where the crate `elf`
+//! Every program has this code, so it is small. It reads words at offsets, where the crate `elf`
 //! would cost a program six kilobytes. Layouts and names are those of the System V ABI (gABI) and,
 //! for versions, of the Linux Standard Base.
 use core::fmt;

@@ -15,11 +15,11 @@
 //! # }
 //! ```
 //!
-//! `key` is the number by which the kernel and the process know the call: it may not be in use by
-//! another call of this form, and is below 2⁶³. The coroutine `cid` is woken when the call is done,
-//! and while it waits the kernel serves it at that one's live level; usually it is the one that
-//! awaits. [`crate::ring`], [`crate::time`] and [`crate::sync`] have the same futures in the form
-//! of Rust's libraries.
+//! `key` is the number by which the kernel and the process know the call. It is below 2⁶³, and no
+//! other call of this form may use it. The coroutine `cid` is woken when the call is done. Until
+//! then the kernel serves the call at the live level of that coroutine, which usually is the one
+//! that awaits. [`crate::ring`], [`crate::time`] and [`crate::sync`] have the same futures in the
+//! form of Rust's libraries.
 use corank_abi::call::{
     ACCEPT, CONDVAR_WAIT, MUTEX_LOCK, MUTEX_UNLOCK, READ, SEMAPHORE_DOWN, SEMAPHORE_UP, SLEEP,
     TCP_CONNECT, WAIT_PROCESS, WAIT_THREAD, WRITE,
@@ -89,7 +89,7 @@ pub fn semaphore_down(semaphore: usize) -> Result<usize, Error>;
 /// again.
 ///
 /// A future that is dropped after its first poll leaves the mutex unlocked, whatever it was waiting
-/// for; a signal that came goes to another waiter.
+/// for. A signal that came goes to another waiter.
 ///
 /// # Safety
 /// The caller holds the mutex, which is not held by a guard of [`crate::sync`]. A future that is
@@ -114,7 +114,7 @@ pub fn accept(listener: usize) -> Result<usize, Error>;
 /// Connects to a TCP port, and returns the connection's descriptor.
 ///
 /// The first byte of the IPv4 address is the most significant. The other side has `limit`
-/// milliseconds to answer; 0: 20 seconds.
+/// milliseconds to answer, where 0 is 20 seconds.
 ///
 /// # Errors
 /// Nothing listens or answers there, there is no way to the address, or the kernel has no room for

@@ -9,7 +9,7 @@ use crate::io::{Fd, STDERR, STDOUT};
 /// Bytes of one system call at most.
 const LINE: usize = 512;
 
-/// Text on its way to a file.
+/// Text that has not been written to its file yet.
 #[derive(Debug)]
 struct Line {
     file: Fd,

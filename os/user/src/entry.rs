@@ -141,7 +141,7 @@ macro_rules! main {
 }
 
 /// Names the program's asynchronous main function, which returns an [`Outcome`]. It runs as the
-/// first coroutine, at the default priority (COPS, section 4.2); the program ends when it has
+/// first coroutine, at the default priority (COPS, section 4.2). The program ends when it has
 /// returned, whatever other coroutines do.
 ///
 /// ```no_run

@@ -51,7 +51,7 @@ unsafe impl GlobalAlloc for Heap {
 
 /// Works on the heap with interrupts masked.
 ///
-/// They nearly always are, which is cheaper to ask for than to see to.
+/// They nearly always are masked already, and testing that is cheaper than masking them again.
 #[inline(always)]
 fn masked<T>(work: impl Fn() -> T) -> T {
     #[cold]
@@ -78,7 +78,7 @@ unsafe extern "C" {
 struct Program {
     /// The end of the memory that talc manages.
     end: Option<NonNull<u8>>,
-    /// Bytes taken so far.
+    /// The bytes taken by now.
     size: usize,
 }
 
@@ -87,7 +87,7 @@ unsafe impl Send for Program {}
 
 // SAFETY: `acquire` talks to the kernel alone, never to the global allocator.
 unsafe impl Source for Program {
-    /// Each growth takes a quarter of what there is already, so that a large heap grows in few
+    /// Each growth adds a quarter of what there is already, so that a large heap grows in few
     /// steps.
     fn acquire<B: Binning>(talc: &mut Talc<Self, B>, layout: Layout) -> Result<(), ()> {
         let first = if talc.source.end.is_none() {

@@ -1,4 +1,4 @@
-//! What the kernel says of the processes and of itself.
+//! What the kernel reports of the processes and of itself.
 use alloc::vec::Vec;
 
 use corank_abi::call::{PROCESS_LIST, SYSTEM_STATUS};

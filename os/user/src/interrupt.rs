@@ -1,5 +1,5 @@
-//! User-level interrupts: a coroutine that computes for long gives way to a more urgent one of its
-//! process (COPS, figure 3 and section 4.3.2; rules S8 to S11).
+//! User-level interrupts: a coroutine that computes for long is preempted by a more urgent one of
+//! its process (COPS, figure 3 and section 4.3.2; rules S8 to S11).
 //!
 //! A coroutine may be preempted inside [`preemptible`] and nowhere else:
 //!
@@ -16,11 +16,11 @@
 //! # Why only there
 //! Coroutines of one executor may share what threads may not: an `Rc`, a `RefCell`, the executor's
 //! own queues. If one of them were interrupted anywhere, another could find such a thing in the
-//! middle of a change. The closure that `preemptible` takes is [`Send`]: it could run on another
+//! middle of a change. The closure that `preemptible` takes is [`Send`]. It could run on another
 //! thread while this one runs coroutines, so these may interrupt it at each instruction. For the
-//! same reason it is *outside* the executor, as another thread is:
-//! [`spawn`](crate::spawn) refuses with `NotRunning`, and what it wakes arrives through the inbox.
-//! Everywhere else interrupts are masked, at no cost.
+//! same reason it is *outside* the executor, as another thread is: [`spawn`](crate::spawn) refuses
+//! with `NotRunning`, and what it wakes arrives through the inbox. Everywhere else interrupts are
+//! masked, at no cost.
 //!
 //! # What happens
 //! ```text
@@ -39,8 +39,8 @@
 //! beside that (*blocked with stack*). Less urgent coroutines wait for the end of the closure in
 //! any case.
 //!
-//! There are [`STACK_COUNT`] stacks; at the innermost level an interrupt stays pending, up to the
-//! end of the closure there. [`stacks`] tells how many are in use.
+//! There are [`STACK_COUNT`] stacks. At the innermost level an interrupt stays pending, up to the
+//! end of the closure there. [`stacks`] returns how many are in use.
 //!
 //! # What is masked
 //! Inside `preemptible` the rest of this library can be called. Whatever of it must not be
@@ -73,7 +73,7 @@ use crate::runtime::Runtime;
 /// Where no executor runs, or inside a lock that [masks interrupts](self#what-is-masked), it just
 /// computes.
 ///
-/// Costs some tens of instructions, and more if something more urgent is ready: worth it for what
+/// Costs some tens of instructions, and more if something more urgent is ready. That pays for what
 /// takes longer than a clock tick.
 pub fn preemptible<R>(compute: impl FnOnce() -> R + Send) -> R {
     let block = local::block();
@@ -108,10 +108,8 @@ pub fn stacks() -> Stacks {
     }
 }
 
-/// Returns where the calling thread was when the last interrupt came, delivered or deferred; `None`
-/// if none has come since the last call.
-///
-/// Tests ask for it.
+/// Returns where the calling thread was when the last interrupt came, delivered or deferred. `None`
+/// if none has come since the last call. It is for tests.
 #[must_use]
 pub fn last_interrupted() -> Option<usize> {
     let block = local::block();
@@ -125,7 +123,7 @@ pub fn last_interrupted() -> Option<usize> {
 /// Nothing was interrupted: the thread itself asks for its handler.
 const BY_ITSELF: usize = 1;
 
-/// Takes note of a deferred interrupt, before it is cleared.
+/// Records a deferred interrupt, before it is cleared.
 fn note_deferred(block: &ThreadBlock) {
     let deferred = block.interrupts.deferred.load(Ordering::Relaxed);
     if deferred > BY_ITSELF {
@@ -371,7 +369,7 @@ impl Drop for Present {
     }
 }
 
-/// Sees to it that the calling thread takes interrupts.
+/// Makes the calling thread take interrupts.
 fn set_up() -> bool {
     let block = local::block();
     if block.worker.get().is_none() {

@@ -17,7 +17,7 @@ pub const STDERR: Fd = Fd(2);
 
 /// A number that the kernel knows an open file of this process by.
 ///
-/// The number may have been closed, or stand for another file by now: then calls fail or reach that
+/// The number may have been closed, or stand for another file by now. Then calls fail or reach that
 /// other file. [`OwnedFd`] rules this out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fd(usize);
@@ -90,14 +90,14 @@ pub struct OwnedFd(Fd);
 impl OwnedFd {
     /// Takes over the descriptor with this number.
     ///
-    /// The caller says that nothing else closes it. Closing it twice is no memory error, but may
-    /// close a file that was opened in between.
+    /// Nothing else may close it. Closing it twice is no memory error, but may close a file that
+    /// was opened in between.
     #[must_use]
     pub const fn from_number(number: usize) -> Self {
         Self(Fd(number))
     }
 
-    /// Gives the number away without closing it.
+    /// Returns the number, and does not close it.
     #[must_use]
     pub fn into_number(self) -> usize {
         let number = self.0.0;

@@ -1,8 +1,8 @@
 //! What each thread has of its own: a small block that `tp` points to.
 //!
 //! Programs here have no thread-local storage in the ELF sense. The compiler leaves `tp` alone, and
-//! the kernel saves it with the other registers at each switch, so it can hold a pointer to the
-//! running thread's block: the entry code sets it for the main thread, the trampoline in
+//! the kernel saves it with the other registers at each switch. So it can hold a pointer to the
+//! running thread's block. The entry code sets it for the main thread, and the trampoline in
 //! [`crate::thread`] for the others, each before any other code of this crate runs.
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
@@ -38,7 +38,7 @@ pub(crate) struct ThreadBlock {
     pub(crate) page: Cell<usize>,
     /// How many executors run on it, one inside the other.
     pub(crate) executors: Cell<usize>,
-    /// What the kernel and this thread tell each other about interrupts; see [`crate::interrupt`].
+    /// What the kernel and this thread share about interrupts; see [`crate::interrupt`].
     pub(crate) interrupts: upcall::Block,
     /// The innermost executor with coroutines that can be preempted here.
     pub(crate) runtime: Cell<Option<NonNull<Runtime>>>,

@@ -1,8 +1,8 @@
 //! The network: TCP and UDP over IPv4.
 //!
-//! What may wait is a future, which suspends its coroutine alone; what ends in `_blocking` blocks
-//! the thread. A connection is an open file: calls on [descriptors](crate::io::Fd) work on it as
-//! well.
+//! A call that may wait is a future, which suspends its coroutine alone. One that ends in
+//! `_blocking` blocks the thread. A connection is an open file, and so calls on
+//! [descriptors](crate::io::Fd) work on it.
 //!
 //! ```no_run
 //! # use corank_user::{net::TcpListener, Error, spawn, Priority};
@@ -103,7 +103,7 @@ impl TcpListener {
 
     /// Limits the handshake of each connection from now on.
     ///
-    /// It is given up after so long, in whole milliseconds; at first 20 seconds. Until then a
+    /// The handshake fails after so long, in whole milliseconds; at first 20 seconds. Until then a
     /// client that falls silent in the middle of it takes one of the places for connections that
     /// wait to be accepted.
     ///
@@ -279,7 +279,7 @@ impl TcpStream {
         Ok(data)
     }
 
-    /// Ends the direction from here to there: the other side reads what was written, then the end.
+    /// Ends the direction from here to there. The other side reads what was written, then the end.
     ///
     /// Never waits.
     ///
@@ -294,13 +294,13 @@ impl TcpStream {
         ring::close(self.0);
     }
 
-    /// Ends it at once, with a reset: what is under way is lost.
+    /// Ends it at once, with a reset. What is in flight is lost.
     pub fn reset(self) {
         let _ = number_call(call::SOCKET_SET, [self.0.number(), CLOSE_BY_RESET, 1]);
     }
 
-    /// Gives up when the other side leaves what was sent without an answer for so long, in whole
-    /// milliseconds; `None`: never.
+    /// Resets the connection when the other side leaves what was sent without an answer for so
+    /// long, in whole milliseconds. `None` is never.
     ///
     /// # Errors
     /// None: a connection has this option.
@@ -378,8 +378,8 @@ impl Deref for UdpSocket {
     }
 }
 
-/// Lets calls on a socket that block the thread, and accepting, wait at most so long, in whole
-/// milliseconds; `None`: for ever.
+/// Limits how long blocking calls on a socket, and accepting, wait, in whole milliseconds. `None`
+/// is for ever.
 ///
 /// A future is dropped instead.
 ///
@@ -397,7 +397,7 @@ fn set(socket: Fd, option: usize, limit: Option<Duration>) -> Result<(), Error> 
     number_call(call::SOCKET_SET, [socket.number(), option, milliseconds]).map(|_| ())
 }
 
-/// Returns so many milliseconds; at least 1, because 0 has a meaning of its own.
+/// Returns so many milliseconds, at least 1, because 0 has a meaning of its own.
 fn milliseconds(limit: Duration) -> Result<usize, Error> {
     let milliseconds = usize::try_from(limit.as_millis()).map_err(|_| Error::new(INVALID))?;
     Ok(milliseconds.max(1))

@@ -7,8 +7,8 @@ pub use corank_abi::page::{
 
 use crate::local;
 
-/// Returns what this process says of its coroutines (AsyncOS, section 2.3.2.1), as far as they are
-/// worker 0's.
+/// Returns what this process publishes of its coroutines (AsyncOS, section 2.3.2.1), as far as they
+/// are worker 0's.
 ///
 /// A program with one executor is that worker.
 #[inline]
@@ -19,8 +19,8 @@ pub fn process() -> &'static ProcessPage {
     unsafe { &*core::ptr::with_exposed_provenance(PROCESS_PAGE) }
 }
 
-/// Returns what the calling thread says of its coroutines: its own page if it runs an executor, or
-/// ever did, else that of worker 0.
+/// Returns what the calling thread publishes of its coroutines: its own page if it runs an
+/// executor, or ever did, else that of worker 0.
 #[inline]
 #[must_use]
 pub fn here() -> &'static ProcessPage {
@@ -34,7 +34,7 @@ pub(crate) fn of(worker: usize) -> &'static ProcessPage {
     unsafe { &*core::ptr::with_exposed_provenance(worker_page(worker)) }
 }
 
-/// Returns what the kernel says to all processes.
+/// Returns what the kernel publishes for all processes.
 #[inline]
 #[must_use]
 pub fn system() -> &'static SystemPage {

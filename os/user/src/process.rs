@@ -139,7 +139,7 @@ pub fn id() -> Pid {
 
 /// Sends a signal, from 1 to 31; every signal ends the process.
 ///
-/// 0 only asks whether there is such a process.
+/// 0 only tests whether there is such a process.
 ///
 /// # Errors
 /// There is no such process, or no such signal, or this process [may not act on
@@ -208,7 +208,7 @@ impl Rights {
 
 /// Takes every right that is not in `rights` from this process, or from a child of it.
 ///
-/// Nothing ever comes back. Children that the process has already keep theirs.
+/// No right ever comes back. Children that the process has already keep theirs.
 ///
 /// # Errors
 /// `pid` is neither this process nor a child of it.
@@ -241,7 +241,7 @@ pub fn exit(code: i32) -> ! {
 
 /// Chooses how this process's threads wait inside blocking calls.
 ///
-/// `yielding` stands for asking again and again, as the threads of AsyncOS do (section 3).
+/// `yielding` stands for polling, as the threads of AsyncOS do (section 3).
 pub fn wait_by_yielding(yielding: bool) {
     let mode = if yielding {
         call::WAIT_YIELD
@@ -267,10 +267,10 @@ pub fn harts() -> usize {
     number_call(call::HARTS, [0; 3]).unwrap_or(1)
 }
 
-/// Waits until every hart is through with what the kernel does there now.
+/// Waits until every hart has finished what the kernel does there now.
 ///
-/// So what an ended process leaves behind for a moment, on its way out on another hart, is gone.
-/// For tests. Does nothing without [`Rights::MACHINE`].
+/// So what an ending process leaves behind for a moment on another hart is gone. For tests. Does
+/// nothing without [`Rights::MACHINE`].
 pub fn quiesce() {
     let _ = number_call(call::QUIESCE, [0; 3]);
 }
@@ -278,8 +278,8 @@ pub fn quiesce() {
 /// Takes all levels but those in `levels` (bit *i* is level *i*) from what this process, or a child
 /// of it, may claim.
 ///
-/// Nothing ever comes back. What a process claims beyond its grant counts as the next level that it
-/// was granted. A process that loses a level loses [`Rights::MACHINE`] with it.
+/// No level ever comes back. What a process claims beyond its grant counts as the next level that
+/// it was granted. A process that loses a level loses [`Rights::MACHINE`] with it.
 ///
 /// # Errors
 /// `pid` is neither this process nor a child of it.

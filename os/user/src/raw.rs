@@ -47,8 +47,8 @@ pub(crate) fn check(result: isize) -> Result<usize, Error> {
 
 /// Why a system call failed: the negative number that it returned.
 ///
-/// The ABI of rCore-Tutorial-v3 gives one number, -1, for every reason; the kernel's documentation
-/// of the call lists them. Calls on files and sockets give one of [`corank_abi::error`].
+/// The ABI of rCore-Tutorial-v3 gives one number, -1, for every reason. The kernel's documentation
+/// of the call lists the reasons. Calls on files and sockets give one of [`corank_abi::error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error(isize);
 

@@ -1,28 +1,28 @@
-//! Asynchronous system calls (COPS, section 4.3): they suspend the coroutine that makes them, and
-//! nothing else.
+//! Asynchronous system calls, which suspend the coroutine that makes them, and nothing else (COPS,
+//! section 4.3).
 //!
-//! A coroutine that awaits a call writes one entry into the submission ring; nothing enters the
+//! A coroutine that awaits a call writes one entry into the submission ring, without entering the
 //! kernel. The executor (see [`crate::runtime`]) polls the other coroutines first and then enters
-//! once for all that they have asked. A completion bears the key of its call, finds the waker under
-//! it, and the coroutine goes on.
+//! once for all their calls. A completion has the key of its call, by which the waker is found, and
+//! the coroutine goes on.
 //!
 //! Each thread that makes such calls has rings of its own, up to [`WORKERS`](crate::page::WORKERS)
 //! threads of a process at a time.
 //!
 //! # Buffers
-//! A call owns the buffer that it works on, and gives it back with the result. It can't borrow one:
-//! a future may be leaked, and then no destructor runs that could take the buffer back from the
-//! kernel. One that is leaked keeps its buffer, so the kernel never writes into memory that has
+//! A call owns the buffer that it works on, and gives it back with the result. It can't borrow one,
+//! because a future may be leaked, and then no destructor runs that could take the buffer back from
+//! the kernel. One that is leaked keeps its buffer, so the kernel never writes into memory that has
 //! another owner by then.
 //!
 //! # Cancelling
 //! Dropping a future cancels its call. When the drop returns, the kernel doesn't touch the buffer
-//! any more. A call that the kernel hasn't seen is taken back without a kernel entry, any other
-//! with one. Then the call
+//! any more. A call that the kernel hasn't seen is cancelled without a kernel entry, any other with
+//! one. Then the call
 //!
 //! - has done nothing: a read of up to 64 KiB from a pipe has taken no byte, a lock isn't held, a
 //!   signal went to another waiter;
-//! - or it had been done before: a lock is given free again, and what else it did is lost with its
+//! - or it had been done before: a lock is released again, and what else it did is lost with its
 //!   result, as when any future is dropped after it was ready. [`AsyncCall::cancel`] returns that
 //!   result instead.
 //!
@@ -120,8 +120,8 @@ pub fn write(file: &OwnedFd, data: Vec<u8>) -> impl Future<Output = Transferred>
 
 /// Writes `data` and then closes the file, in one submission.
 ///
-/// Returns when the data is written; whether the kernel has closed the file by then isn't said. The
-/// file is closed as well if the write fails or the future is dropped.
+/// Returns when the data is written. The kernel may close the file later. The file is closed as
+/// well if the write fails or the future is dropped.
 ///
 /// # Errors
 /// As [`write`](fn@write).

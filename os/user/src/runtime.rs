@@ -2,12 +2,13 @@
 //!
 //! The executor's bitmap lies in its worker's page, so the kernel sees how urgent that thread is
 //! (AsyncOS, section 2.3.2). Each thread of a process may run one, up to [`WORKERS`](page::WORKERS)
-//! at a time, on as many harts: each schedules its own coroutines, and the kernel all of them.
+//! at a time, on as many harts: each schedules its own coroutines, and the kernel schedules the
+//! threads.
 //!
 //! # Several executors
-//! Each thread that runs one is a *worker*, with what the kernel and an executor tell each other
-//! for itself. Coroutines stay on their worker; they reach those of others through what is `Sync`,
-//! and a wake from there ends the worker's wait or interrupts its computation:
+//! Each thread that runs one is a *worker*, with a page, rings and interrupts of its own.
+//! Coroutines stay on their worker. They reach those of others through what is `Sync`, and a wake
+//! from there ends the worker's wait or interrupts its computation:
 //! ```no_run
 //! # use corank_user::{block_on, ring, thread};
 //! # use core::time::Duration;
@@ -49,12 +50,12 @@ use crate::{local, page, raw, thread, time};
 /// How many coroutines are polled at most while a submission waits and no new one joins it.
 pub const PATIENCE: u32 = 256;
 
-/// How much the executor cares for what is more urgent elsewhere in the system (AsyncOS, section
+/// How the executor responds to what is more urgent elsewhere in the system (AsyncOS, section
 /// 2.3.2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Global {
-    /// The kernel chooses the most urgent process at each clock tick. The executor never asks, and
-    /// nothing interrupts it.
+    /// The kernel chooses the most urgent process at each clock tick. The executor never compares,
+    /// and nothing interrupts it.
     #[default]
     Relaxed,
     /// Before each poll the executor compares with the system's bitmap, and yields if something
@@ -88,14 +89,16 @@ pub fn global() -> Global {
 }
 
 /// Runs `main` as a coroutine of the default priority, and all that it spawns, until `main` has
-/// returned; what is left then is dropped.
+/// returned.
+///
+/// Remaining coroutines are then dropped.
 ///
 /// The `coroutine_run` of AsyncOS, section 2.2, for a process.
 ///
 /// # Panics
-/// If no coroutine can go on: all wait, and nothing is under way that could wake one. If memory is
-/// exhausted. If the thread can't be a worker, as [`WORKERS`](page::WORKERS) others are: as soon as
-/// nothing is ready there, for it could not wait.
+/// If no coroutine can go on, because all wait and nothing is under way that could wake one. If
+/// memory is exhausted. If the thread can't be a worker, because [`WORKERS`](page::WORKERS) others
+/// are, as soon as nothing is ready there, because it could not wait.
 pub fn block_on<T: 'static>(main: impl Future<Output = T> + 'static) -> T {
     run(Priority::DEFAULT, Global::Relaxed, main)
 }
@@ -230,8 +233,8 @@ pub(crate) struct Runtime {
 impl Runtime {
     /// Runs coroutines as long as `unfinished` returns true.
     ///
-    /// One function for whatever the main coroutine returns: it is the program's innermost loop,
-    /// and lies beside what it calls.
+    /// It is one function for any type that the main coroutine returns. It is the program's
+    /// innermost loop, and lies beside what it calls.
     #[inline(never)]
     fn run_while(&self, unfinished: &dyn Fn() -> bool) {
         loop {
@@ -279,7 +282,7 @@ impl Runtime {
             .open_when_quiet(run, || self.has_arrivals());
     }
 
-    /// Tests whether something has arrived that the executor has not taken in.
+    /// Tests whether something has arrived that the executor has not collected.
     fn has_arrivals(&self) -> bool {
         !self.executor.published().arriving().is_empty()
             || self.ring.is_some_and(Ring::has_completions)
@@ -357,7 +360,7 @@ impl Elsewhere {
         Levels::from_bits(self.ring.map_or(0, Ring::queued_levels))
     }
 
-    /// Lets whatever is more urgent go first.
+    /// Yields to more urgent work elsewhere.
     fn yield_to_system(&self) {
         match self.ring {
             Some(ring) if !self.queued().is_empty() => ring.enter(0, 0),

@@ -2,7 +2,7 @@
 //! `corank::sync`.
 //!
 //! As in rCore-Tutorial-v3, the kernel frees them when the process ends, not before. A child of a
-//! process has none of its parent's: their numbers mean nothing there and are not used again, so
+//! process has none of its parent's. Their numbers mean nothing there and are not used again, so
 //! that locking an inherited mutex panics.
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};

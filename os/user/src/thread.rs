@@ -13,7 +13,7 @@ use crate::ring::Ring;
 /// Number of a thread inside its process; the main thread is 0.
 pub type Tid = usize;
 
-/// Gives the rest of the turn away.
+/// Yields the rest of the turn.
 #[inline]
 pub fn yield_now() {
     let _ = number_call(call::YIELD, [0; 3]);
@@ -24,7 +24,7 @@ pub fn yield_now() {
 /// For a lock whose holder is known and may be less urgent than the caller: with [`yield_now`] a
 /// hart would run the caller again at once. The other thread has the level until it yields, or at
 /// most until the next tick of the clock. So the one that unlocks yields if another one waits, and
-/// the one that waits asks again. A process has one loan at a time: the last one.
+/// the one that waits tries again. A process has one loan at a time: the last one.
 ///
 /// # Errors
 /// There is no such thread, it has ended, or it is the caller. The caller has yielded even so.
@@ -51,8 +51,8 @@ pub(crate) fn others_started() -> bool {
 
 /// Where a thread leaves its result for the one that joins it.
 struct Packet<T> {
-    /// Set when the result is there. What the kernel says of the thread is no proof of that: it
-    /// refuses a call also for want of memory.
+    /// Set when the result is there. What the kernel returns for the thread is no proof of that,
+    /// because it refuses a call also for want of memory.
     is_filled: AtomicBool,
     result: UnsafeCell<Option<T>>,
 }
@@ -180,8 +180,8 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// Waits as [`join`](Self::join) does, but asks again and again and yields in between, as the
-    /// programs of AsyncOS do (section 3).
+    /// Waits as [`join`](Self::join) does, but polls and yields in between, as the programs of
+    /// AsyncOS do (section 3).
     ///
     /// # Errors
     /// It ended without a result.

@@ -61,7 +61,8 @@ fn main() -> ExitCode {
 /// requests the machine can take, because then too few would come.
 fn lower_priority() -> Result<()> {
     const LEAST_FAVOURED: i32 = 19;
-    rustix::process::nice(LEAST_FAVOURED).context("Linux refuses to lower the priority of this client")?;
+    rustix::process::nice(LEAST_FAVOURED)
+        .context("Linux refuses to lower the priority of this client")?;
     Ok(())
 }
 

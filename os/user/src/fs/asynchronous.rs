@@ -1,9 +1,9 @@
-//! Files and directories on the disk, for coroutines: what [`fs`](super) has as blocking calls
-//! suspends the coroutine alone here.
+//! Files and directories on the disk, for coroutines: the calls of [`fs`](super) that suspend the
+//! coroutine alone.
 //!
-//! What an open file is read and written by are [`ring::read`](fn@crate::ring::read) and
+//! An open file is read and written by [`ring::read`](fn@crate::ring::read) and
 //! [`ring::write`](fn@crate::ring::write). The file system does not stop in the middle of an
-//! operation: dropping one of these futures waits until it is done, which does not depend on
+//! operation. So dropping one of these futures waits until it is done, which does not depend on
 //! anything outside.
 use alloc::boxed::Box;
 use alloc::ffi::CString;
@@ -166,7 +166,7 @@ pub struct Entries {
 impl Entries {
     /// Returns the entries of the directory at `path`.
     ///
-    /// Nothing is asked of the file system yet.
+    /// Makes no call of the file system.
     ///
     /// # Errors
     /// `path` cannot be a path.

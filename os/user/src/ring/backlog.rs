@@ -1,6 +1,6 @@
-//! Calls for which there is no room: the submission ring is full, and the kernel takes nothing from
-//! it, because it has as many calls of the process as it may. They wait here, outside of the
-//! kernel, and are handed over before the next entry that finds room.
+//! Calls for which the submission ring has no room. It is full when the kernel takes nothing from
+//! it, because the kernel has as many calls of the process as it may. They wait here, outside of
+//! the kernel, and are handed over before the next entry that finds room.
 use alloc::collections::VecDeque;
 use core::cell::RefCell;
 
@@ -61,7 +61,7 @@ impl Backlog {
         self.0.borrow_mut().pop_front_if(|entry| fits(entry))
     }
 
-    /// Takes a node's call back, if it is here.
+    /// Removes a node's call, if it is here.
     ///
     /// Costs a check of each entry.
     pub(super) fn take(&self, node: &Node) -> Option<Entry> {

@@ -6,7 +6,7 @@
 //!                        │                               │               ▲
 //!                        └──── dropped or cancelled ─────┴───────────────┘
 //! ```
-//! From its first poll on the future is pinned, and so is what it owns: its memory, and that of its
+//! From its first poll on the future is pinned, and so is what it owns. Its memory, and that of its
 //! buffer, stays its own until its destructor has run, and that ends the call. A future that is
 //! leaked keeps both for ever.
 use core::marker::PhantomPinned;
@@ -28,7 +28,7 @@ pub(crate) struct Request {
     pub(crate) arguments: [usize; 3],
 }
 
-/// How a call ended for the caller that gave it up.
+/// How a cancelled call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Nothing has happened: the kernel has not seen it.
@@ -123,7 +123,8 @@ impl<P: Payload> AsyncCall<P> {
 
     /// Ends the call.
     ///
-    /// Returns its output if it had been done by then, or in part; `None`: it has done nothing.
+    /// Returns its output if it had been done by then, or in part. `None` means that it has done
+    /// nothing.
     ///
     /// Dropping the future ends the call as well, but loses what a call had done unseen.
     pub fn cancel(self: Pin<&mut Self>) -> Option<P::Output> {

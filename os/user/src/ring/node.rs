@@ -66,7 +66,8 @@ impl Node {
         Pin::static_ref(&self.listener)
     }
 
-    /// Tells the rings that it belongs to from those of the process that this one was forked from.
+    /// Returns the number that distinguishes its rings from those of the process that this one was
+    /// forked from.
     pub(super) fn epoch(&self) -> u32 {
         self.epoch.get()
     }
@@ -90,7 +91,7 @@ impl Node {
     }
 }
 
-/// Passes on that the coroutine that waits has another level.
+/// Tells the kernel the new level of the coroutine that waits.
 fn level_changed(listener: &PriorityListener, level: Priority) {
     // SAFETY: every listener with this function is the first field of a node.
     let node = unsafe { Node::at(core::ptr::from_ref(listener).addr()) };

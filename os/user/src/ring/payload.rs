@@ -1,4 +1,4 @@
-//! What a call works on, and what comes of it.
+//! What a call works on, and its result.
 use alloc::vec::Vec;
 
 use corank_abi::call::{CLOSE, CONDVAR_SIGNAL, MUTEX_UNLOCK};
@@ -7,15 +7,17 @@ use super::Transferred;
 use super::call::Ended;
 use crate::raw::{Error, check, number_call};
 
-/// The memory that an asynchronous call works on. It belongs to the call until that is over: a
-/// borrowed buffer can't be lent to the kernel soundly, because a future may be leaked, and then no
-/// destructor runs that could take the buffer back.
+/// The memory that an asynchronous call works on.
+///
+/// It belongs to the call until that is over. A borrowed buffer can't be lent to the kernel
+/// soundly, because a future may be leaked, and then no destructor runs that could take the buffer
+/// back.
 ///
 /// # Safety
 /// The memory that [`place`](Self::place) names is the value's own, and good for what the call does
 /// with it until the value is moved or dropped.
 pub unsafe trait Payload: Sized {
-    /// What the call comes to.
+    /// The output of the call.
     type Output;
 
     /// Puts the memory's address and length into the call's arguments.
@@ -24,7 +26,7 @@ pub unsafe trait Payload: Sized {
     /// Returns the output of a call with this result.
     fn finish(self, result: isize) -> Self::Output;
 
-    /// Takes back the effect of a call that ended so; its result will not be seen.
+    /// Undoes the effect of a call that ended so, and whose result is not used.
     fn undo(self, _arguments: &[usize; 3], _ended: Ended) {}
 }
 

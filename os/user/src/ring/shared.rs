@@ -16,9 +16,11 @@ use super::node::{Node, Pool};
 use crate::local;
 use crate::raw::{Error, number_call};
 
-/// Entries of each ring. More let more coroutines share one kernel entry; so many make entering
-/// rare beside what it serves, and the rings lie in one page: each page that is touched between two
-/// kernel entries costs a miss in the translation buffer.
+/// Entries of each ring.
+///
+/// With more entries more coroutines share one kernel entry. With so many, entering is rare beside
+/// what it serves, and the rings lie in one page. Each page that is touched between two kernel
+/// entries costs a miss in the translation buffer.
 pub const ENTRIES: u32 = 64;
 
 const _: () = {
@@ -282,7 +284,7 @@ impl Ring {
         (node.epoch() == ring.epoch).then_some(ring)
     }
 
-    /// Releases the node of a call that is over and is not asked for any more.
+    /// Releases the node of a call that is over and not used any more.
     #[inline]
     pub(super) fn forget(&self, node: &'static Node) {
         let key = node.key.get();
@@ -326,7 +328,7 @@ impl Ring {
         queued.then(|| unsafe { self.submissions.add((number % ENTRIES) as usize) })
     }
 
-    /// Takes a call back: from the submission ring if it is still there, else from the kernel.
+    /// Withdraws a call: from the submission ring if it is still there, else from the kernel.
     ///
     /// When this returns, the kernel doesn't touch the call's memory any more.
     pub(super) fn withdraw(&self, node: &Node, times: u32) -> Ended {
@@ -370,8 +372,9 @@ impl Ring {
 
     /// Tells the kernel that the waiter of a call has another level.
     ///
-    /// If it is more urgent, at once, with a kernel entry. If it is less urgent, with the next
-    /// entry: until then no coroutine waits longer by it than it would have anyway.
+    /// A more urgent level goes to the kernel at once, with a kernel entry. A less urgent one goes
+    /// with the next entry, because until then no coroutine waits longer by it than it would have
+    /// anyway.
     pub(super) fn follow(&self, node: &Node, level: Priority) {
         let before = node.level.replace(level);
         if node.result().is_some() || before == level || self.backlog.follow(node, level) {
@@ -406,7 +409,7 @@ impl Ring {
 
     /// Hands over what is kept as far as the kernel takes it.
     ///
-    /// Before each entry, for that may wait.
+    /// It is called before each entry, because that may wait.
     #[cold]
     fn hand_over_backlog(&self) {
         loop {
@@ -428,13 +431,13 @@ impl Ring {
         number_call(RING_ENTER, [wait_for, 0, 0]).expect("the rings are set up");
     }
 
-    /// Tests whether the kernel has completed anything that hasn't been taken in.
+    /// Tests whether the kernel has completed anything that hasn't been collected.
     #[inline]
     pub(crate) fn has_completions(&self) -> bool {
         self.header.has_completions(self.completion_head.get())
     }
 
-    /// Takes in what the kernel has completed, and wakes the coroutines that wait for it.
+    /// Collects what the kernel has completed, and wakes the coroutines that wait for it.
     ///
     /// The executor clears the process page's `arriving` levels when it runs next.
     #[inline(always)]
