@@ -244,7 +244,7 @@ impl Runtime {
             }
             match self.executor.step_under(&self.elsewhere(ring)) {
                 Step::Ran if !unfinished() => return,
-                Step::Ran => self.lose_patience(ring),
+                Step::Ran => self.hand_over_after_patience(ring),
                 Step::Elsewhere => self.elsewhere(ring).yield_to_system(),
                 Step::Idle => self.wait(),
             }
@@ -265,7 +265,7 @@ impl Runtime {
                         self.executor.within(|| ring.take_completions());
                     }
                     match preempted.step_under(&self.elsewhere(ring)) {
-                        Step::Ran => self.lose_patience(ring),
+                        Step::Ran => self.hand_over_after_patience(ring),
                         Step::Elsewhere => self.elsewhere(ring).yield_to_system(),
                         Step::Idle => match ring {
                             // Nothing else enters the kernel while the interrupted executor
@@ -301,7 +301,7 @@ impl Runtime {
     }
 
     /// Hands submissions over that have waited for too many polls.
-    fn lose_patience(&self, ring: Option<&Ring>) {
+    fn hand_over_after_patience(&self, ring: Option<&Ring>) {
         let Some(ring) = ring else { return };
         if !ring.wants_entry() || ring.submitted() != self.submitted.get() {
             self.submitted.set(ring.submitted());

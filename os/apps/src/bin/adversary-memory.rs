@@ -113,7 +113,7 @@ fn is_like(before: &SystemStatus, after: &SystemStatus) -> bool {
     exact(before) == exact(after) && after.heap_used <= before.heap_used + SLACK
 }
 
-/// Returns the kernel's numbers when nothing is on its way out any more.
+/// Returns the kernel's numbers when nothing is still ending.
 ///
 /// Sockets of processes that are gone may take a moment. The kernel's services release what many
 /// objects were in pieces, and are ready until they have done so.
@@ -121,7 +121,7 @@ fn quiesced() -> SystemStatus {
     loop {
         process::quiesce();
         let status = information::system().expect("it is there");
-        // Without memory for the call, something is on its way out.
+        // Without memory for the call, something is still ending.
         let has_sockets = !net::status().is_ok_and(|network| network.sockets == 0);
         if status.ready == 0 && !has_sockets {
             return status;
@@ -360,7 +360,7 @@ fn fill_frames(random: &mut Random) -> Option<Rings> {
 ///
 /// It never fails, because it has no memory of its own to lose.
 fn attack(mut random: Random, mut rings: Option<Rings>) -> i32 {
-    // This process prefers its own kind of object, or all kinds. `keeps` tells whether it releases
+    // This process prefers its own kind of object, or all kinds. `keeps` says whether it releases
     // them again.
     let favourite = random.below(2 * KINDS);
     let keeps = random.below(4);

@@ -62,7 +62,7 @@ fn main() -> i32 {
     let before = footprint();
     let child = process::spawn(|| block_on(serve()));
     let ended = child.and_then(process::wait).expect("a process");
-    // What the other side has not acknowledged yet is on its way. The time limit of the test ends a
+    // What the other side has not acknowledged yet is in flight. The time limit of the test ends a
     // leak.
     while footprint() != before {
         calls::sleep(10).expect("a call that works");

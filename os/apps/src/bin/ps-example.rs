@@ -2,7 +2,7 @@
 //!
 //! | level | |
 //! |---|---|
-//! | 3 | what it reads has arrived, and its executor has not taken that in |
+//! | 3 | what it reads has arrived, and its executor has not collected it |
 //! | 5 | runs: it starts `ps`, and waits for it in a plain call |
 //! | 10, 20 | ready |
 //! | 40 | preempted in a computation, on a stack of its own |
@@ -60,7 +60,7 @@ async fn show_all() -> i32 {
         interrupted.await;
         begin.set();
         arrives.writer.write(&[1]).expect("room for a byte");
-        // Another hart may be on its way to the kernel's end of that.
+        // Another hart may still be working on the kernel's part of that.
         while level_of_this_process() != 3 {
             time::sleep(Duration::from_millis(1));
         }

@@ -62,7 +62,7 @@ const BACKLOG: usize = 256;
 const SOCKET_BUFFER: usize = 4 << 10;
 /// Time for which a server waits that has no memory for a connection.
 const PAUSE: Duration = Duration::from_millis(10);
-/// The answer to the wish that the server ends.
+/// The answer to the request that the server ends.
 const END: u8 = 2;
 /// Frames of memory that are kept free.
 ///
@@ -168,7 +168,7 @@ impl Door {
 
     /// Gives a connection to the thread.
     ///
-    /// Returns its greeting if too many are on their way.
+    /// Returns its greeting if too many wait there already.
     fn hand_over(&self, stream: &Arc<TcpStream>, greeting: Greeting) -> Option<Greeting> {
         let refused = self.connections.push((stream.clone(), greeting)).err();
         self.knock.wake();
@@ -187,7 +187,7 @@ impl Door {
     }
 }
 
-/// Takes connections until one greets with the wish that the server ends.
+/// Takes connections until one requests the end of the server.
 async fn accept<M: Model>(
     listener: TcpListener,
     mut connect: impl FnMut(&Arc<TcpStream>, Greeting),
@@ -210,8 +210,8 @@ async fn accept<M: Model>(
                 let _ = M::send(&stream, state()).await;
             }
             _ => {
-                // This answer tells the client that the wish was received. The machine may be off a
-                // moment later.
+                // This answer tells the client that the request was received. The machine may be
+                // off a moment later.
                 let _ = M::send(&stream, alloc::vec![END]).await;
                 let _ = M::receive(&stream, 1).await;
                 return 0;
@@ -400,7 +400,7 @@ fn multiply<'a>(upper: &[u32], lower: &[u32], down: impl Iterator<Item = &'a Til
     [first, second]
 }
 
-// Numbers are little-endian on the way, and as the processor has them in memory.
+// Numbers are little-endian in messages, and as the processor has them in memory.
 const _: () = assert!(cfg!(target_endian = "little"));
 
 /// Messages between two tasks, oldest first: one task puts, one takes.

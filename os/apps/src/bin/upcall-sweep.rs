@@ -85,7 +85,7 @@ fn main() -> i32 {
     for (name, scene, least) in scenes.into_iter().filter(|(name, ..)| chosen(name)) {
         let mut sweep = Sweep::new(least);
         scene(&mut sweep);
-        match sweep.complaint() {
+        match sweep.missing() {
             None => {
                 println!(
                     "ok   {name}: an interrupt at each of {} instructions",
@@ -93,8 +93,8 @@ fn main() -> i32 {
                 );
                 passed += 1;
             }
-            Some(complaint) => {
-                println!("FAIL {name}: {}", complaint.text);
+            Some(missing) => {
+                println!("FAIL {name}: {}", missing.text);
                 failed += 1;
             }
         }
@@ -137,15 +137,15 @@ struct Sweep {
 }
 
 /// Report of a missing place.
-struct Complaint {
+struct MissingPlace {
     text: String,
     /// The delay that met the instruction before it, if there is one.
     near: Option<usize>,
 }
 
-impl Complaint {
-    fn anywhere(text: String) -> Complaint {
-        Complaint { text, near: None }
+impl MissingPlace {
+    fn anywhere(text: String) -> MissingPlace {
+        MissingPlace { text, near: None }
     }
 }
 
@@ -208,11 +208,11 @@ impl Sweep {
             return false;
         };
         self.pass += 1;
-        let complaint = self.complaint();
-        if self.pass > WHOLE && complaint.is_none() || self.rounds > MOST {
+        let missing = self.missing();
+        if self.pass > WHOLE && missing.is_none() || self.rounds > MOST {
             return false;
         }
-        let near = complaint.and_then(|complaint| complaint.near);
+        let near = missing.and_then(|missing| missing.near);
         // Every eighth pass goes over the whole range again, where other instructions are missing,
         // too.
         let is_aimed = self.pass > WHOLE && !self.pass.is_multiple_of(8);
@@ -236,10 +236,10 @@ impl Sweep {
         Some(place)
     }
 
-    fn complaint(&self) -> Option<Complaint> {
+    fn missing(&self) -> Option<MissingPlace> {
         let (count, least) = (self.places.len(), self.least);
         if count < least {
-            return Some(Complaint::anywhere(format!(
+            return Some(MissingPlace::anywhere(format!(
                 "interrupts at {count} instructions, {least} at least were expected"
             )));
         }
@@ -250,7 +250,7 @@ impl Sweep {
             .any(|place| next(place - 4) == Next::Behind(*place))
         {
             let text = "no interrupt just behind the flag's opening";
-            return Some(Complaint::anywhere(text.into()));
+            return Some(MissingPlace::anywhere(text.into()));
         }
         self.places.iter().find_map(|(place, delay)| {
             let missing = match next(*place) {
@@ -262,7 +262,7 @@ impl Sweep {
                 Next::One(to) => (!is_there(&to)).then_some(to),
                 Next::Either(to, or) => (!is_there(&to) && !is_there(&or)).then_some(to),
             };
-            missing.map(|to| Complaint {
+            missing.map(|to| MissingPlace {
                 text: format!("an interrupt at {place:#x}, and never at {to:#x}"),
                 near: Some(*delay),
             })

@@ -1,5 +1,5 @@
-//! Defines what an attacker does: it calls through both doors, and stores into all that it shares
-//! with the kernel.
+//! Defines what an attacker does. It makes direct and asynchronous calls, and stores into all that
+//! it shares with the kernel.
 
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicUsize, Ordering};

@@ -37,7 +37,7 @@ pub(crate) struct Judge {
     heap: u64,
 }
 
-/// Returns the system's status when no process is on its way out any more.
+/// Returns the system's status when no process is still ending.
 fn system() -> SystemStatus {
     process::quiesce();
     information::system().expect("it is there")

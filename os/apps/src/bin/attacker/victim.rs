@@ -18,7 +18,7 @@ const FILE: &str = "/of the victim";
 const MEMORY: usize = 64 << 10;
 const CONTENT: usize = 3000;
 /// Orders to the victim: another check, or its end.
-const LOOK: u8 = 1;
+const CHECK: u8 = 1;
 const END: u8 = 2;
 
 /// The other end of a victim.
@@ -61,7 +61,7 @@ impl Victim {
     /// # Panics
     /// If it has ended.
     pub(crate) fn answers(&mut self) {
-        let asked = self.orders.write(&[LOOK]);
+        let asked = self.orders.write(&[CHECK]);
         let answered = self.answers.read(&mut [0]);
         assert_eq!((asked, answered), (Ok(1), Ok(1)), "the victim has ended");
     }
@@ -91,7 +91,7 @@ fn live(orders: &OwnedFd, answers: &OwnedFd, with_file: bool) {
     let mut order = [0];
     let mut round = 0;
     fill(&mut memory, round);
-    while orders.read(&mut order) == Ok(1) && order == [LOOK] {
+    while orders.read(&mut order) == Ok(1) && order == [CHECK] {
         check(&memory, round, "memory");
         round += 1;
         fill(&mut memory, round);
@@ -109,7 +109,7 @@ fn live(orders: &OwnedFd, answers: &OwnedFd, with_file: bool) {
         content.fill(0);
         assert_eq!(own.reader.read(&mut content), Ok(CONTENT));
         check(&content, round, "pipe");
-        assert_eq!(answers.write(&[LOOK]), Ok(1));
+        assert_eq!(answers.write(&[CHECK]), Ok(1));
     }
 }
 

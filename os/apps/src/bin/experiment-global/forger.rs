@@ -32,7 +32,7 @@ const WORK: Duration = Duration::from_micros(100);
 /// Claim of a forger at its nth turn.
 type Claim = fn(u64) -> u64;
 
-/// The first tells the truth.
+/// The first claims what is true.
 const CLAIMS: [(&str, Claim); 4] = [
     ("none", |_| 1 << 45),
     ("ones", |_| !0),
@@ -58,7 +58,7 @@ const BELIEVED: (&str, Claim) = ("believed", |_| {
     }
 });
 
-/// Measures the latency beside each kind of forger, and beside one that tells the truth.
+/// Measures the latency beside each kind of forger, and beside one that claims what is true.
 ///
 /// # Errors
 /// Something failed, or a forger made the latency longer than `within` percent of the other.

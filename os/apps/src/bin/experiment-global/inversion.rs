@@ -202,7 +202,7 @@ impl Scene {
             let (heard, hears) = (log.clone(), ends.hears);
             let mut tasks = Vec::new();
             tasks.push(spawn(at(0), async move {
-                while let Some(ready) = hear(&hears).await {
+                while let Some(ready) = receive_time(&hears).await {
                     heard.work(level(0), ready, 2, SLICE).await;
                 }
             }));
@@ -212,7 +212,9 @@ impl Scene {
                 let task = async move {
                     for due in self.due(index, place) {
                         let ready = match &arrivals {
-                            Some(arrivals) => hear(arrivals).await.expect("as many as are due"),
+                            Some(arrivals) => {
+                                receive_time(arrivals).await.expect("as many as are due")
+                            }
                             None => wait_until(begin + due).await,
                         };
                         log.work(level(place), ready, SLICES, SLICE).await;
@@ -237,7 +239,7 @@ impl Scene {
 ///
 /// The message says when it was sent. The receiver has been ready since then, or since it began to
 /// wait. Returns `None` when no process sends any more.
-async fn hear(messages: &OwnedFd) -> Option<u64> {
+async fn receive_time(messages: &OwnedFd) -> Option<u64> {
     let waiting = time::ticks();
     let (count, told) = ring::read(messages, Vec::with_capacity(8)).await;
     let told = told.first_chunk().filter(|_| count == Ok(8))?;

@@ -1,9 +1,10 @@
 //! Experiment `global`: relaxed and strict global priority (AsyncOS, section 2.3.2.2).
 //!
-//! Several processes have coroutines at levels that interleave, woken by timers and pipes. How long
-//! does a more urgent one wait, anywhere, while a less urgent one runs? What does the strict
-//! comparison cost before each poll, and how often does it enter the kernel for nothing? Which
-//! processes does a process delay that lies about its coroutines?
+//! Several processes have coroutines at levels that interleave, woken by timers and pipes. The
+//! experiment measures how long a more urgent one waits, anywhere, while a less urgent one runs. It
+//! measures the cost of the strict comparison before each poll, and how often that enters the
+//! kernel for nothing. And it measures which processes are delayed by a process that lies about its
+//! coroutines.
 //!
 //! With one hart run it in a machine that counts instructions (`qemu -icount shift=0`). There an
 //! instruction takes a nanosecond, on whatever host, and every run can be repeated exactly. Several

@@ -25,7 +25,7 @@ use crate::wire::{Broken, PIECE, Wire};
 /// The most bytes of a page that lists a directory.
 const LISTING: usize = 64 << 10;
 
-/// An answer that the client has, or that is on its way to it.
+/// An answer that the client has, or that is in flight.
 pub(crate) struct Answered {
     pub(crate) status: Status,
     /// Tells whether the connection goes on.

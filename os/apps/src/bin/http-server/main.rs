@@ -12,10 +12,9 @@
 //!                     ▲                                              │ wire: bytes in and out, within time limits
 //!                  control ── orders of its operator               └ answer: what a request gets, from the disk
 //! ```
-//! What HTTP says of requests and answers is in the crate [`corank_http`], which knows nothing of
-//! sockets and files. A client that sends nonsense, sends slowly, reads slowly, or breaks off has
-//! one connection for a bounded time. A file is sent through a buffer of [`wire::PIECE`] bytes,
-//! whatever its size.
+//! The rules of HTTP are in the crate [`corank_http`], which has no sockets and files. A client
+//! that sends nonsense, sends slowly, reads slowly, or breaks off has one connection for a bounded
+//! time. A file is sent through a buffer of [`wire::PIECE`] bytes, whatever its size.
 #![no_std]
 #![no_main]
 
@@ -38,10 +37,10 @@ use options::{HELP, Options};
 
 corank_user::main!(main);
 
-/// Time that the server's remains may take on their way out, in milliseconds.
+/// Longest time for which the server's connections may last after its end, in milliseconds.
 ///
 /// It is longer than the kernel keeps a connection that no process has open.
-const SETTLING: usize = 90_000;
+const REMAINS_LIMIT: usize = 90_000;
 
 fn main() -> i32 {
     let options = match Options::from(corank_user::arguments().skip(1)) {
@@ -85,7 +84,7 @@ fn run(options: Options) -> Result<i32, Error> {
     if !counts {
         return Ok(code);
     }
-    for _ in 0..SETTLING / 10 {
+    for _ in 0..REMAINS_LIMIT / 10 {
         if footprint() == before {
             println!("frames, coroutines and sockets as before: {before:?}");
             return Ok(code);

@@ -35,7 +35,7 @@ pub(crate) struct Server {
     /// Number of times that a connection has become idle.
     idled: Cell<u64>,
     /// Tells whether an accepted connection waits for room.
-    is_crowded: Cell<bool>,
+    has_waiting_connection: Cell<bool>,
     /// Gate for requests, which are served while it is set.
     gate: Event,
     /// Number of requests that wait at the gate.
@@ -69,7 +69,7 @@ async fn serve(options: Options, intake: Priority, pipe: OwnedFd) -> i32 {
         room: Semaphore::new(options.connections),
         idle: RefCell::default(),
         idled: Cell::new(0),
-        is_crowded: Cell::new(false),
+        has_waiting_connection: Cell::new(false),
         gate: Event::new(),
         held: Cell::new(0),
         stops: Event::new(),
@@ -156,7 +156,7 @@ impl Server {
     ///
     /// It must if others wait for its permit, or if the server ends.
     pub(crate) fn is_short_of_room(&self) -> bool {
-        self.is_crowded.get() || self.stops.is_set()
+        self.has_waiting_connection.get() || self.stops.is_set()
     }
 
     /// Returns the number of open connections.
@@ -169,13 +169,13 @@ impl Server {
     /// If all are taken, the connection that has been idle for longest has to go.
     async fn permit(self: &Rc<Self>) -> Permit {
         if self.room.free() == 0 {
-            self.is_crowded.set(true);
+            self.has_waiting_connection.set(true);
             if let Some((_, idle)) = self.idle.borrow().first_key_value() {
                 idle.set();
             }
         }
         self.room.acquire().await.forget();
-        self.is_crowded.set(false);
+        self.has_waiting_connection.set(false);
         Permit(self.clone())
     }
 

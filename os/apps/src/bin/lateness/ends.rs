@@ -36,7 +36,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     (
         "a cancellation among 48,000 calls with like keys",
         |begin| {
-            // Equal in the part by which the kernel tells them apart at first.
+            // Equal in the part by which the kernel distinguishes them at first.
             submit_sleeps(48_000, |number| (u64::from(number) << 49, 0));
             begin();
             assert_eq!(call(RING_CANCEL, [1 << 48, 0, 0]), FAILED);

@@ -98,14 +98,14 @@ fn may_claim(level: u8) {
 }
 
 /// Publishes that a coroutine at this level is ready.
-fn say_level(level: u8) {
+fn publish_level(level: u8) {
     let page = page::process();
     page.executors.store(1, Ordering::Relaxed);
     page.ready.store(1 << level, Ordering::Release);
 }
 
 fn be_at(level: u8) {
-    say_level(level);
+    publish_level(level);
     // The kernel checks the bitmap when a process yields.
     thread::yield_now();
 }

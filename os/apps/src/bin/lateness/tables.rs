@@ -11,7 +11,7 @@ use corank_abi::page::RING_BASE;
 use corank_abi::ring::{LINK, RingHeader, SILENT, SUBMISSIONS, Submission};
 use corank_user::{process, thread, time};
 
-use crate::{LAST, call, say_level};
+use crate::{LAST, call, publish_level};
 
 /// The acts of the less urgent process.
 pub(crate) const ATTACKS: &[(&str, fn())] = &[
@@ -191,7 +191,7 @@ fn move_threads() {
     threads(4000, wait_in_line, line);
     thread::yield_now();
     for round in 0..64 {
-        say_level(LAST - round % 2);
+        publish_level(LAST - round % 2);
         thread::yield_now();
     }
     for _ in 0..4000 {

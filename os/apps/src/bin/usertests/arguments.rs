@@ -187,7 +187,7 @@ fn unknown_signals_and_missing_processes_are_refused() {
     assert!(process::kill(1 << 40, 9).is_err());
     assert!(
         process::kill(process::id(), 0).is_ok(),
-        "signal 0 asks whether the process is there"
+        "signal 0 tests whether the process exists"
     );
     assert!(process::kill(process::id(), 33).is_err());
     assert!(process::kill(process::id(), u32::MAX).is_err());

@@ -378,7 +378,7 @@ fn an_unclaimed_lock_is_given_back() {
             submit(locking.as_mut()).await;
             kernel_sees().await;
             lock.unlock();
-            // The kernel hands the mutex over, and the completion is taken in, while nothing polls
+            // The kernel hands the mutex over, and the completion is collected, while nothing polls
             // the future.
             kernel_sees().await;
             kernel_sees().await;

@@ -12,7 +12,7 @@ use corank_user::interrupt::{preemptible, stacks};
 use corank_user::{SpawnError, block_on, process, ring, spawn, sync};
 
 use crate::interrupting::{
-    ask_while_it_waits, computation_is_ready, is_too_early, level, on_a_byte, ring_it,
+    ask_while_it_waits, computation_is_ready, is_too_early, level, on_a_byte, write_and_wait,
 };
 use crate::support::{one_hart, pipe, tests};
 
@@ -133,8 +133,8 @@ fn a_computation_that_waits_in_a_call_lets_others_run() {
                 let (count, data) = ring::read(&question, Vec::with_capacity(1)).await;
                 assert_eq!(count, Ok(1));
                 if data[0] == 0 {
-                    // On another hart this read may still be taken in while the computation asks.
-                    // The computation then waits when its question is read.
+                    // On another hart the kernel may still take this read while the computation
+                    // asks. The computation then waits when its question is read.
                     assert!(computation_is_ready() || process::harts() > 1);
                 } else if is_too_early(&tells).await {
                     continue;
@@ -210,7 +210,7 @@ fn a_locked_mutex_is_never_interrupted() {
         let (writer, seen) = on_a_byte(5, move || *theirs.lock() += 1);
         preemptible(|| {
             let mut guard = mutex.lock();
-            ring_it(&writer);
+            write_and_wait(&writer);
             assert!(!seen.get());
             *guard += 10;
             drop(guard);

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use corank_user::interrupt::{preemptible, stacks};
 use corank_user::{block_on, process, ring, spawn};
 
-use crate::interrupting::{ask_while_it_waits, is_too_early, level, on_a_byte, ring_it};
+use crate::interrupting::{ask_while_it_waits, is_too_early, level, on_a_byte, write_and_wait};
 use crate::support::{KILL, exit_code, pipe, tests};
 
 tests![
@@ -34,7 +34,7 @@ fn in_the_handler(call_waits: bool, deed: fn()) -> i32 {
         block_on(async move {
             if !call_waits {
                 let (writer, seen) = on_a_byte(5, move || in_it(deed));
-                preemptible(|| ring_it(&writer));
+                preemptible(|| write_and_wait(&writer));
                 assert!(seen.get());
                 return;
             }

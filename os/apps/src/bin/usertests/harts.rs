@@ -36,8 +36,9 @@ tests![
     shrinking_the_heap_reaches_every_hart,
 ];
 
-/// Lets `count` threads of one process meet, so that none goes on before all have come.
-fn meet(count: usize) {
+/// Lets `count` threads of one process wait for each other, so that none goes on before all have
+/// come.
+fn wait_for_each_other(count: usize) {
     let here = Arc::new(AtomicUsize::new(0));
     let over = Arc::new(AtomicBool::new(false));
     let threads: Vec<_> = (0..count)
@@ -64,8 +65,8 @@ fn meet(count: usize) {
 }
 
 fn threads_run_on_all_harts_at_once() {
-    meet(process::harts());
-    meet(4 * process::harts());
+    wait_for_each_other(process::harts());
+    wait_for_each_other(4 * process::harts());
 }
 
 fn spin_for_ever() {
@@ -183,9 +184,9 @@ fn a_group_that_forks_is_ended_whole() {
     }
 }
 
-/// Tests that any number of harts can rest while the others do the work.
+/// Tests that any number of harts can sleep while the others do the work.
 ///
-/// Nothing is lost on the way from one hart to the next.
+/// Nothing is lost between one hart and the next.
 fn any_number_of_harts_may_sleep() {
     let all = process::harts();
     let (reader, writer) = pipe();

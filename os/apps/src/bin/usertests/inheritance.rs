@@ -30,7 +30,7 @@ fn level(level: u8) -> Priority {
     Priority::new(level).expect("below 64")
 }
 
-/// Returns how many completions the kernel has put into the ring so far.
+/// Returns how many completions the kernel has put into the ring.
 fn completed() -> u32 {
     // SAFETY: the library has set the rings up, and they stay.
     let header = unsafe { &*core::ptr::with_exposed_provenance::<RingHeader>(RING_BASE) };

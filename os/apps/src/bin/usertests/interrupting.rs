@@ -88,7 +88,7 @@ pub(crate) async fn until_the_least_urgent_runs() {
 /// Writes a byte, and returns when the kernel has served the coroutine that waits for it.
 ///
 /// The kernel has done so on whichever hart, unless that coroutine is less urgent.
-pub(crate) fn ring_it(writer: &OwnedFd) {
+pub(crate) fn write_and_wait(writer: &OwnedFd) {
     assert_eq!(writer.write(&[1]), Ok(1));
     process::quiesce();
 }

@@ -18,7 +18,9 @@ use corank_user::interrupt::{preemptible, stacks};
 use corank_user::runtime::{self, Global};
 use corank_user::{block_on, page, process, ring, spawn, thread, yield_now};
 
-use crate::interrupting::{Log, Seen, level, on_a_byte, ring_it, until_the_least_urgent_runs};
+use crate::interrupting::{
+    Log, Seen, level, on_a_byte, until_the_least_urgent_runs, write_and_wait,
+};
 use crate::support::{one_hart, pipe, tests};
 
 tests![
@@ -44,7 +46,7 @@ fn a_completion_interrupts_a_long_computation() {
         let (writer, seen) = on_a_byte(5, || {});
         preemptible(|| {
             assert!(!seen.get());
-            ring_it(&writer);
+            write_and_wait(&writer);
             assert!(
                 seen.get(),
                 "the more urgent one runs before the next instruction"
@@ -79,7 +81,7 @@ fn more_completions_than_entries_interrupt_a_long_computation() {
             let ticks = || page::system().ticks.load(Ordering::Relaxed);
             let start = ticks();
             while done.load(Ordering::Relaxed) < READERS {
-                assert!(ticks() - start < 1000, "a completion was not taken in");
+                assert!(ticks() - start < 1000, "a completion was not collected");
                 core::hint::spin_loop();
             }
         });
@@ -201,7 +203,7 @@ fn equal_and_less_urgent_ones_wait() {
         until_the_least_urgent_runs().await;
         preemptible(|| {
             for (writer, _) in &writers {
-                ring_it(writer);
+                write_and_wait(writer);
             }
             let seen: Vec<bool> = writers.iter().map(|(_, seen)| seen.get()).collect();
             assert_eq!(seen, [false, false, false, true]);
@@ -241,7 +243,7 @@ fn nest(
             .expect("memory");
             preemptible(|| {
                 check(depth, seen.get());
-                ring_it(&writer);
+                write_and_wait(&writer);
                 check(depth, seen.get());
             });
         }
@@ -333,7 +335,7 @@ fn calls_of_the_more_urgent_are_handed_over() {
         })
         .expect("memory");
         preemptible(|| {
-            ring_it(&writer);
+            write_and_wait(&writer);
             assert!(first.get());
             second.spin();
             assert_eq!(reader.read(&mut [0]), Ok(1));
@@ -345,7 +347,7 @@ fn a_strict_executor_is_interrupted() {
     runtime::run(level(40), Global::Strict, async {
         let (writer, seen) = on_a_byte(5, || {});
         preemptible(|| {
-            ring_it(&writer);
+            write_and_wait(&writer);
             assert!(seen.get());
         });
     });

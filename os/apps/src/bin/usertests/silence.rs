@@ -71,7 +71,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     panic!("{what}: it never comes");
 }
 
-/// Returns what a call says for which there is a limit.
+/// Returns the result of a call for which there is a limit.
 async fn within_limits<T>(call: impl Future<Output = T>) -> T {
     let said = timeout(PATIENCE, call).await;
     said.expect("its limit never comes")

@@ -12,7 +12,7 @@ use corank_user::interrupt::preemptible;
 use corank_user::sync::{Condvar, Mutex, Semaphore};
 use corank_user::{block_on, process, thread};
 
-use crate::interrupting::{on_a_byte, ring_it};
+use crate::interrupting::{on_a_byte, write_and_wait};
 use crate::support::{call, exit_code, one_hart, tests};
 
 tests![
@@ -308,7 +308,7 @@ fn a_guard_that_waits_lets_interrupts_through() {
         drop(waiting.await.expect("memory"));
         let (writer, seen) = on_a_byte(5, || {});
         preemptible(|| {
-            ring_it(&writer);
+            write_and_wait(&writer);
             assert!(seen.get(), "it was interrupted");
         });
     });

@@ -183,7 +183,7 @@ fn threads_share_the_heap() {
     }
 }
 
-/// Tests that a thread that never gives its turn away doesn't stop another one.
+/// Tests that a thread that never yields does not stop another one.
 fn threads_are_preempted() {
     let flag = Arc::new(AtomicUsize::new(0));
     let theirs = Arc::clone(&flag);

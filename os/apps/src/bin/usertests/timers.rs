@@ -28,7 +28,7 @@ tests![
     false_timers_of_another_thread_stop_nothing,
 ];
 
-/// Both modes of treating more urgent work elsewhere.
+/// Both responses to more urgent work elsewhere.
 const BOTH: [Global; 2] = [Global::Relaxed, Global::Strict];
 
 const MILLISECOND: u64 = 1_000_000;

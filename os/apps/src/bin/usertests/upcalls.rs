@@ -213,7 +213,7 @@ fn another_hart_is_interrupted() {
     /// Number of rounds that must be over before the next tick, and number of all rounds.
     ///
     /// Where only ticks interrupt, a round lasts until the next tick. The exceptions are the few
-    /// rounds in which the tick is just on its way to the other hart.
+    /// rounds in which the tick has just been sent to the other hart.
     const QUIET: usize = 10;
     const ROUNDS: usize = 200;
     static ASKED: AtomicUsize = AtomicUsize::new(0);
@@ -225,7 +225,7 @@ fn another_hart_is_interrupted() {
                 spin_loop();
             }
             raise();
-            // It makes no call, in which it would hear of the interrupt anyway.
+            // It makes no call, in which it would notice the interrupt anyway.
             while count() < round {
                 spin_loop();
             }

@@ -56,8 +56,7 @@ fn race(levels: &[u8], ticks: u64) -> Vec<u8> {
         .collect();
     let mut signals = alloc::vec![0; levels.len()];
     assert_eq!(all_ready.read(&mut signals), Ok(levels.len()));
-    // Each of them has said that it is ready, and goes to wait at the gate before it gives its turn
-    // away.
+    // Each of them has said that it is ready, and goes to wait at the gate before it yields.
     spin_for_ticks(3);
     assert_eq!(
         gatekeeper.write(&alloc::vec![0; levels.len()]),
