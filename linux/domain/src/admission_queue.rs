@@ -140,8 +140,8 @@ impl AdmissionQueue {
         }
     }
 
-    /// Calls `tell` for each entry, from the head of the queue, with the decision whether it has to
-    /// step aside.
+    /// Calls `report` for each entry, from the head of the queue, with the decision whether it has
+    /// to step aside.
     ///
     /// If it has to, the decision is the most urgent level that it does so for. `rank` orders
     /// entries of the same moment in the same way for all participants.
@@ -149,7 +149,7 @@ impl AdmissionQueue {
         &mut self,
         overlap: &Overlap,
         rank: impl Fn(usize) -> u64,
-        mut tell: impl FnMut(&Entry, Option<Priority>),
+        mut report: impl FnMut(&Entry, Option<Priority>),
     ) {
         self.find_contended();
         self.entries.sort_unstable_by_key(|entry| {
@@ -186,7 +186,7 @@ impl AdmissionQueue {
             } else {
                 None
             };
-            tell(entry, urgent);
+            report(entry, urgent);
             self.ahead[own] += 1;
         }
     }

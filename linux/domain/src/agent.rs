@@ -11,7 +11,7 @@ use crate::clock;
 use crate::handshake::{self, Files, Refusal};
 use crate::membership::{Member, Membership};
 use crate::peer::Peer;
-use crate::rendezvous::{self, Door, Rendezvous};
+use crate::rendezvous::{self, Listener, Rendezvous};
 use crate::shared::Shared;
 use crate::throttle::{self, Throttle};
 use corank::Priority;
@@ -43,9 +43,8 @@ pub(crate) const LINKS_OF_ONE: usize = 16;
 /// The limit of connections that one scan makes.
 ///
 /// The next scan goes on where this one ended.
-const KNOCKS_OF_SCAN: usize = 64;
-/// The number of ticks without anything to do after which it stops ticking until a worker rouses
-/// it.
+const CONNECTIONS_OF_SCAN: usize = 64;
+/// The number of ticks without anything to do after which it stops ticking until a worker wakes it.
 const PAUSE_AFTER: u32 = 16;
 
 /// The state of the agent's thread.
@@ -53,7 +52,7 @@ pub(crate) struct Agent {
     shared: Arc<Shared>,
     own_id: u64,
     rendezvous: Rendezvous,
-    door: Door,
+    listener: Listener,
     files: Files,
     links: Vec<Link>,
     queue: AdmissionQueue,
@@ -130,7 +129,7 @@ impl Agent {
     pub(crate) fn new(
         shared: Arc<Shared>,
         rendezvous: Rendezvous,
-        door: Door,
+        listener: Listener,
         files: Files,
     ) -> Self {
         let own_id = shared.membership.load().members[0].id();
@@ -138,7 +137,7 @@ impl Agent {
             shared,
             own_id,
             rendezvous,
-            door,
+            listener,
             files,
             links: Vec::new(),
             queue: AdmissionQueue::default(),
@@ -178,7 +177,7 @@ impl Agent {
             limit = limit.min(self.shared.timing.tick);
         }
         let pause = self.throttle.pause_left(now);
-        let door = match pause {
+        let listener = match pause {
             Some(left) => {
                 limit = limit.min(left);
                 PollFlags::empty()
@@ -191,7 +190,7 @@ impl Agent {
         };
         let mut fds = vec![
             PollFd::new(&self.shared.wakeup, PollFlags::IN),
-            PollFd::new(&self.door.socket, door),
+            PollFd::new(&self.listener.socket, listener),
         ];
         fds.extend((self.links.iter()).map(|link| PollFd::new(&link.socket, PollFlags::IN)));
         // It fails at no signal, because there is none. It fails at a lack of memory, and if the
@@ -230,7 +229,7 @@ impl Agent {
                     }
                     Err(refusal) => {
                         throttle.warn(link.process, &refusal);
-                        // A participant that was refused stays refused. It is not asked again as
+                        // A participant that was refused stays refused. It is not tried again as
                         // long as it is there.
                         link.id != 0 && refusal.is_for_good()
                     }
@@ -254,11 +253,11 @@ impl Agent {
     fn open(&mut self, now: Nanoseconds) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         while self.throttle.accepts(now) {
-            let accepted = accept_with(&self.door.socket, flags);
+            let accepted = accept_with(&self.listener.socket, flags);
             if matches!(accepted, Err(Errno::AGAIN)) {
                 return;
             }
-            self.throttle.knocked();
+            self.throttle.connected();
             match accepted {
                 Ok(socket) => {
                     self.throttle.accepted();
@@ -286,7 +285,7 @@ impl Agent {
                 });
             }
             if id != 0 && rendezvous::process_of(id) != process {
-                return Err(Refusal::Door(process));
+                return Err(Refusal::Socket(process));
             }
             handshake::send(&socket, Some(&self.files)).map_err(Refusal::System)?;
             Ok(process)
@@ -308,13 +307,13 @@ impl Agent {
             Ok(folders) => folders,
             Err(error) => return self.throttle.warn_of_shortage(error),
         };
-        let mut left = KNOCKS_OF_SCAN;
+        let mut left = CONNECTIONS_OF_SCAN;
         for folder in folders {
-            let mut doors = folder.doors().unwrap_or_default();
-            doors.sort_unstable();
-            let behind = doors.partition_point(|&id| id <= self.scanned);
-            doors.rotate_left(behind);
-            for id in doors {
+            let mut ids = folder.participants().unwrap_or_default();
+            ids.sort_unstable();
+            let behind = ids.partition_point(|&id| id <= self.scanned);
+            ids.rotate_left(behind);
+            for id in ids {
                 let known = |link: &Link| {
                     link.id == id
                         || matches!(&link.stage, Stage::Participant(peer) if peer.identity.id == id)
@@ -331,12 +330,12 @@ impl Agent {
                 }
                 left -= 1;
                 self.scanned = id;
-                match folder.knock(id) {
+                match folder.connect(id) {
                     // It may be stopped. Then it answers when it goes on.
                     Ok(Some(socket)) => self.link(socket, id, Nanoseconds::MAX),
                     Ok(None) => {}
-                    // its backlog is full: next time.
-                    Err(error) => tracing::debug!("door {id:016x} of the domain: {error}"),
+                    // Its backlog is full: the next scan tries again.
+                    Err(error) => tracing::debug!("socket {id:016x} of the domain: {error}"),
                 }
             }
         }

@@ -21,7 +21,7 @@ impl AloneFlag {
 
     /// Sets the flag for as long as the worker `is_alone`; called by the worker.
     ///
-    /// `is_alone` is asked again after the flag is shown. So a participant that comes meanwhile is
+    /// `is_alone` is called again after the flag is shown. So a participant that comes meanwhile is
     /// seen here, or [clears](Self::clear) the flag afterwards.
     pub(crate) fn set_while(&self, is_alone: impl FnOnce() -> bool) {
         self.0.store(1, Ordering::Relaxed);

@@ -140,7 +140,7 @@ impl Domain {
         };
         page.introduce(&identity);
         let scheduling_classes = SchedulingClasses::new(self.class_policy);
-        let door = folders[0].listen(identity.id)?;
+        let listener = folders[0].listen(identity.id)?;
         // An executor refers to its bitmap as long as the program runs.
         let (page, doorbells) = (page.leak(), doorbells.leak());
         let files = Files {
@@ -155,7 +155,7 @@ impl Domain {
             Timing::of_tick(self.tick),
             scheduling_classes,
         )?);
-        let agent = Agent::new(shared.clone(), rendezvous, door, files);
+        let agent = Agent::new(shared.clone(), rendezvous, listener, files);
         let guard = agent::start(agent)?;
         Ok(Participant {
             shared,

@@ -82,8 +82,8 @@ pub(crate) enum Refusal {
         /// Of that process alone.
         of_one: bool,
     },
-    /// Its door has the number of another process.
-    Door(u32),
+    /// Its socket has the number of another process.
+    Socket(u32),
     /// The system refused: descriptors or memory have run out.
     System(io::Error),
 }
@@ -92,7 +92,7 @@ impl Refusal {
     /// Tests whether the same process would be refused again.
     pub(crate) fn is_for_good(&self) -> bool {
         match self {
-            Self::User(_) | Self::Version(_) | Self::Nonsense | Self::Page(_) | Self::Door(_) => {
+            Self::User(_) | Self::Version(_) | Self::Nonsense | Self::Page(_) | Self::Socket(_) => {
                 true
             }
             Self::Memory(unsuitable) => !matches!(unsuitable, Unsuitable::System(_)),
@@ -135,7 +135,7 @@ impl fmt::Display for Refusal {
             Self::TooManyConnections { of_one: false } => f.write_str(
                 "the domain has more connections than are kept: some processes are not seen",
             ),
-            Self::Door(process) => write!(f, "process {process} listens in the name of another"),
+            Self::Socket(process) => write!(f, "process {process} listens in the name of another"),
             Self::System(error) => error.fmt(f),
         }
     }

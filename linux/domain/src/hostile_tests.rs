@@ -1,5 +1,5 @@
 //! Tests of a participant with a valid handshake, which then writes anything anywhere in its page.
-//! Other tests are of processes that send anything to the door.
+//! Other tests are of processes that send anything to the socket.
 //!
 //! `CORANK_SECONDS=N` makes each test go on for N seconds. `CORANK_SEED` repeats a run's random
 //! numbers:
@@ -56,8 +56,8 @@ impl Hostile {
             word.store(read_word(&good, at), Ordering::Relaxed);
         }
         let folder = &rendezvous.folders().unwrap()[0];
-        let door = folder.doors().unwrap()[0];
-        let connection = folder.knock(door).unwrap().unwrap();
+        let id = folder.participants().unwrap()[0];
+        let connection = folder.connect(id).unwrap().unwrap();
         let files = Files {
             page: page_file,
             doorbells,
@@ -97,7 +97,7 @@ fn number(variable: &str) -> Option<u64> {
 ///
 /// Each has a seed of its own.
 fn rounds(usual: u64, mut round: impl FnMut(u64)) {
-    let seed = number("CORANK_SEED").unwrap_or_else(|| crate::rendezvous::lot().unwrap());
+    let seed = number("CORANK_SEED").unwrap_or_else(|| crate::rendezvous::random_number().unwrap());
     println!("CORANK_SEED={seed}");
     let began = Instant::now();
     let wanted = number("CORANK_SECONDS").map(Duration::from_secs);
@@ -278,14 +278,14 @@ fn say_anything_at_the_door(root: &Path) {
         root: Some(root.to_path_buf()),
     };
     let folder = rendezvous.folders().unwrap().remove(0);
-    let door = folder.doors().unwrap()[0];
+    let id = folder.participants().unwrap()[0];
     rounds(20, |seed| {
         let mut lots = Lots(seed | 1);
         let mut open: Vec<OwnedFd> = Vec::new();
         for _ in 0..100 {
             match lots.next() % 4 {
-                // An error says that too many wait at the door.
-                0 | 1 => open.extend(folder.knock(door).ok().flatten()),
+                // An error says that too many wait to be accepted.
+                0 | 1 => open.extend(folder.connect(id).ok().flatten()),
                 2 if !open.is_empty() => {
                     let at = lots.next() as usize % open.len();
                     say_anything(&open[at], &mut lots);

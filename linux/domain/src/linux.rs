@@ -33,7 +33,7 @@ pub(crate) fn own_thread() -> ThreadId {
 /// Returns how the calling thread is scheduled; `None` under a policy that needs privileges.
 pub(crate) fn own_settings() -> Option<Settings> {
     let mut attributes = attributes(0);
-    // SAFETY: the kernel writes at most as many bytes as it is told, into a local.
+    // SAFETY: the kernel writes at most as many bytes as the size says, into a local.
     let code = unsafe {
         libc::syscall(
             libc::SYS_sched_getattr,

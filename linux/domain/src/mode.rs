@@ -1,6 +1,6 @@
 //! How often a worker decides.
 
-/// When a worker asks whether others need its processor more.
+/// When a worker compares its work with the claims of others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// At each tick, and when it begins to work at another level.

@@ -166,7 +166,7 @@ fn own_shared_folders(shared: &Path) -> Vec<OwnedFd> {
 }
 
 fn make_shared_folder(shared: &Path) -> io::Result<OwnedFd> {
-    let path = shared.join(format!("{}{:016x}", shared_prefix(), lot()?));
+    let path = shared.join(format!("{}{:016x}", shared_prefix(), random_number()?));
     mkdirat(CWD, &path, Mode::RWXU)?;
     own_folder(CWD, &path)
 }
@@ -176,7 +176,7 @@ fn make_shared_folder(shared: &Path) -> io::Result<OwnedFd> {
 /// So no process can take the number of another's participant, because Linux reports which process
 /// is at the other end of a connection.
 pub(crate) fn new_id() -> io::Result<u64> {
-    Ok(lot()? << 32 | u64::from(std::process::id()))
+    Ok(random_number()? << 32 | u64::from(std::process::id()))
 }
 
 /// Returns the process that a participant's number belongs to.
@@ -185,7 +185,7 @@ pub(crate) fn process_of(id: u64) -> u32 {
 }
 
 /// Returns a random number that cannot be guessed.
-pub(crate) fn lot() -> io::Result<u64> {
+pub(crate) fn random_number() -> io::Result<u64> {
     let mut bytes = [0; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(u64::from_ne_bytes(bytes))
@@ -196,52 +196,52 @@ pub(crate) struct Folder(OwnedFd);
 
 impl Folder {
     /// Listens in this folder. Others may connect from now on.
-    pub(crate) fn listen(&self, id: u64) -> io::Result<Door> {
+    pub(crate) fn listen(&self, id: u64) -> io::Result<Listener> {
         let socket = new_socket()?;
         let hidden = format!(".{id:016x}");
-        let name = door_name(id);
+        let name = socket_name(id);
         bind(&socket, &self.address(&hidden)?)?;
-        // A door at which no process listens is taken for one that was left behind. So it gets its
-        // name after it listens.
+        // A socket at which no process listens is taken for one that was left behind. So it gets
+        // its name after it listens.
         let opened =
             listen(&socket, BACKLOG).and_then(|()| renameat(&self.0, &hidden, &self.0, &name));
         if let Err(error) = opened {
             let _ = unlinkat(&self.0, &hidden, AtFlags::empty());
             return Err(error.into());
         }
-        Ok(Door {
+        Ok(Listener {
             socket,
             folder: self.0.try_clone()?,
             name,
         })
     }
 
-    /// Returns the participants that have a door here.
-    pub(crate) fn doors(&self) -> io::Result<Vec<u64>> {
-        let mut doors = Vec::new();
+    /// Returns the numbers of the participants that have a socket here.
+    pub(crate) fn participants(&self) -> io::Result<Vec<u64>> {
+        let mut ids = Vec::new();
         for entry in Dir::read_from(&self.0)?.take(MOST_FILES) {
             let entry = entry?;
             if let Ok(name) = entry.file_name().to_str()
                 && let Ok(id) = u64::from_str_radix(name, 16)
-                && name == door_name(id)
+                && name == socket_name(id)
             {
-                doors.push(id);
+                ids.push(id);
             }
         }
-        Ok(doors)
+        Ok(ids)
     }
 
-    /// Connects to a participant's door. Returns `None` if no process listens there.
+    /// Connects to a participant's socket. Returns `None` if no process listens there.
     ///
     /// Then a process that was killed has left it behind, and it is removed.
-    pub(crate) fn knock(&self, id: u64) -> io::Result<Option<OwnedFd>> {
+    pub(crate) fn connect(&self, id: u64) -> io::Result<Option<OwnedFd>> {
         let socket = new_socket()?;
-        match connect(&socket, &self.address(&door_name(id))?) {
+        match connect(&socket, &self.address(&socket_name(id))?) {
             Ok(()) => Ok(Some(socket)),
             Err(Errno::CONNREFUSED) => {
-                // No process ever listens at it again, because each participant makes a door of its
-                // own.
-                unlinkat(&self.0, door_name(id), AtFlags::empty())?;
+                // No process ever listens at it again, because each participant makes a socket of
+                // its own.
+                unlinkat(&self.0, socket_name(id), AtFlags::empty())?;
                 Ok(None)
             }
             Err(Errno::NOENT) => Ok(None),
@@ -259,7 +259,7 @@ impl Folder {
     }
 }
 
-fn door_name(id: u64) -> String {
+fn socket_name(id: u64) -> String {
     format!("{id:016x}")
 }
 
@@ -270,13 +270,13 @@ fn new_socket() -> io::Result<OwnedFd> {
 }
 
 /// The socket at which a participant listens. Its file is removed when it is dropped.
-pub(crate) struct Door {
+pub(crate) struct Listener {
     pub(crate) socket: OwnedFd,
     folder: OwnedFd,
     name: String,
 }
 
-impl Drop for Door {
+impl Drop for Listener {
     fn drop(&mut self) {
         let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
     }
@@ -356,27 +356,27 @@ mod tests {
     }
 
     #[test]
-    fn a_door_is_found_while_its_process_listens() {
+    fn a_socket_is_found_while_its_process_listens() {
         let root = private_folder();
         let folder = &rendezvous(root.path()).folders().unwrap()[0];
-        let door = folder.listen(7).unwrap();
-        assert_eq!(folder.doors().unwrap(), [7]);
-        assert!(folder.knock(7).unwrap().is_some());
-        drop(door);
-        assert!(folder.doors().unwrap().is_empty());
-        assert!(folder.knock(7).unwrap().is_none());
+        let listener = folder.listen(7).unwrap();
+        assert_eq!(folder.participants().unwrap(), [7]);
+        assert!(folder.connect(7).unwrap().is_some());
+        drop(listener);
+        assert!(folder.participants().unwrap().is_empty());
+        assert!(folder.connect(7).unwrap().is_none());
     }
 
     #[test]
-    fn a_door_left_behind_is_removed() {
+    fn a_socket_left_behind_is_removed() {
         let root = private_folder();
         let folder = &rendezvous(root.path()).folders().unwrap()[0];
-        let mut door = folder.listen(7).unwrap();
+        let mut listener = folder.listen(7).unwrap();
         // As after `kill -9`: the socket is closed and the file stays.
-        door.name = "kept".to_string();
-        drop(door);
-        assert_eq!(folder.doors().unwrap(), [7]);
-        assert!(folder.knock(7).unwrap().is_none());
-        assert!(folder.doors().unwrap().is_empty());
+        listener.name = "kept".to_string();
+        drop(listener);
+        assert_eq!(folder.participants().unwrap(), [7]);
+        assert!(folder.connect(7).unwrap().is_none());
+        assert!(folder.participants().unwrap().is_empty());
     }
 }

@@ -11,7 +11,7 @@ use crate::memory::{Mapping, Writers};
 use crate::page::{Doorbells, Identity, Page};
 use crate::rendezvous::{self, Name, Rendezvous};
 use crate::stranger_tests::{private_folder, until};
-use crate::throttle::{KNOCKS, PAUSE};
+use crate::throttle::{CONNECTIONS, PAUSE};
 use crate::worker::RINGS;
 use crate::{Back, ClassPolicy, Domain, Participant};
 use corank::{Config, Executor, Priority, Step, yield_now};
@@ -81,10 +81,10 @@ fn take_all() -> Vec<File> {
     std::iter::from_fn(|| File::open("/dev/null").ok()).collect()
 }
 
-fn knock(rendezvous: &Rendezvous) -> OwnedFd {
+fn connect(rendezvous: &Rendezvous) -> OwnedFd {
     let folder = &rendezvous.folders().unwrap()[0];
-    let door = folder.doors().unwrap()[0];
-    folder.knock(door).unwrap().unwrap()
+    let id = folder.participants().unwrap()[0];
+    folder.connect(id).unwrap().unwrap()
 }
 
 /// Returns what a participant of this process sends.
@@ -131,14 +131,14 @@ fn an_agent_without_descriptors_waits_between_attempts() {
         |root| {
             let (participant, rendezvous) = join(root);
             let folder = rendezvous.folders().unwrap().remove(0);
-            let door = folder.doors().unwrap()[0];
+            let id = folder.participants().unwrap()[0];
             let limit = limit_descriptors(Some(32));
             let mut taken = take_all();
             // The agent may use the free one for a moment.
             let mut socket = None;
             taken.pop();
             until("a connection waits", || {
-                socket = folder.knock(door).ok().flatten();
+                socket = folder.connect(id).ok().flatten();
                 socket.is_some()
             });
             let socket = socket.unwrap();
@@ -207,20 +207,20 @@ fn connections_are_accepted_at_a_bounded_rate() {
     let root = private_folder();
     let (_participant, rendezvous) = join(root.path());
     let folder = rendezvous.folders().unwrap().remove(0);
-    let door = folder.doors().unwrap()[0];
+    let id = folder.participants().unwrap()[0];
     let began = Instant::now();
     let mut connections = 0;
     let backlog = 129;
     // On a busy machine the agent may need longer to accept one.
     until("the agent accepts", || {
         // An error says that too many wait already.
-        if let Ok(Some(_)) = folder.knock(door) {
+        if let Ok(Some(_)) = folder.connect(id) {
             connections += 1;
         }
         began.elapsed() >= 20 * PAUSE && connections > backlog
     });
     let pauses = began.elapsed().as_nanos() / PAUSE.as_nanos();
-    let most = backlog + KNOCKS * (pauses as usize + 2);
+    let most = backlog + CONNECTIONS * (pauses as usize + 2);
     assert!(connections <= most, "{connections} of {most}");
 }
 
@@ -235,7 +235,7 @@ fn one_process_does_not_take_all_connections() {
         };
         let accepted: Vec<_> = (0..4 * LINKS_OF_ONE)
             .map(|_| {
-                let socket = knock(&rendezvous);
+                let socket = connect(&rendezvous);
                 let (page, files) = files();
                 // An error says that it was refused already.
                 let _ = handshake::send(&socket, Some(&files));
@@ -257,7 +257,7 @@ fn one_process_does_not_take_all_connections() {
         participant.others() >= LINKS_OF_ONE
     });
     // This process's connections come after all of the other's.
-    let socket = knock(&rendezvous);
+    let socket = connect(&rendezvous);
     let (_page, files) = files();
     handshake::send(&socket, Some(&files)).unwrap();
     until("both processes are seen", || {
@@ -272,11 +272,13 @@ fn a_doorbell_rung_without_end_does_not_keep_a_worker_busy() {
     let root = private_folder();
     let (bulk, rendezvous) = join(root.path());
     // Every process of the domain gets the doorbells of another.
-    let door = knock(&rendezvous);
-    handshake::send(&door, None).unwrap();
+    let socket = connect(&rendezvous);
+    handshake::send(&socket, None).unwrap();
     let mut introduced = None;
     until("it is answered", || {
-        introduced = handshake::receive(&door, std::process::id()).ok().flatten();
+        introduced = handshake::receive(&socket, std::process::id())
+            .ok()
+            .flatten();
         introduced.is_some()
     });
     let doorbells = introduced.unwrap().doorbells;
@@ -305,7 +307,7 @@ fn a_doorbell_rung_without_end_does_not_keep_a_worker_busy() {
         })
         .collect();
     let (executor, worker) = worker_at(&bulk, Priority::LEAST_URGENT);
-    until("the worker gives way", || {
+    until("the worker steps aside", || {
         executor.step_under(&*worker) == Step::Elsewhere
     });
 

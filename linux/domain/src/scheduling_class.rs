@@ -145,7 +145,7 @@ impl SchedulingClasses {
         };
         let mut state = self.lock();
         state.threads[worker] = Some(thread);
-        self.tell(thread, state.current);
+        self.apply(thread, state.current);
     }
 
     /// Ends the worker's registration and restores its thread's settings.
@@ -213,11 +213,11 @@ impl SchedulingClasses {
         state.current = class;
         self.current.store(class as u8, Ordering::Relaxed);
         for thread in state.threads.into_iter().flatten() {
-            self.tell(thread, class);
+            self.apply(thread, class);
         }
     }
 
-    fn tell(&self, thread: Thread, class: SchedulingClass) {
+    fn apply(&self, thread: Thread, class: SchedulingClass) {
         let base = thread.base;
         let bulk = Settings {
             policy: Policy::Batch,

@@ -36,8 +36,7 @@ pub(crate) struct Shared {
     /// The number of times that the agent has checked everything.
     #[cfg(test)]
     pub(crate) turns: AtomicU64,
-    /// The number of times that workers that are aside have asked whether there is a processor for
-    /// them.
+    /// The number of times that workers that are aside have checked for a processor.
     #[cfg(test)]
     pub(crate) checks_aside: AtomicU64,
 }
@@ -98,7 +97,7 @@ impl Shared {
     }
 
     /// Makes the agent tick from now on, because there is something to do.
-    pub(crate) fn rouse_agent(&self) {
+    pub(crate) fn wake_agent(&self) {
         if self.agent_paused.load(Ordering::Relaxed)
             && self.agent_paused.swap(false, Ordering::AcqRel)
         {

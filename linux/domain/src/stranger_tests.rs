@@ -64,7 +64,7 @@ pub(crate) fn collect_warnings() {
     ONCE.call_once(|| tracing::subscriber::set_global_default(Collects).unwrap());
 }
 
-/// Returns how many of this kind there were so far.
+/// Returns how many of this kind there were.
 pub(crate) fn warnings(of: &str) -> usize {
     let warnings = WARNINGS.lock().unwrap();
     warnings.iter().filter(|text| text.contains(of)).count()
@@ -99,10 +99,10 @@ fn participant(root: &Path) -> (Participant, Rendezvous) {
 }
 
 /// Connects to the only participant.
-fn knock(rendezvous: &Rendezvous) -> OwnedFd {
+fn connect_to_only(rendezvous: &Rendezvous) -> OwnedFd {
     let folder = &rendezvous.folders().unwrap()[0];
-    let door = folder.doors().unwrap()[0];
-    folder.knock(door).unwrap().unwrap()
+    let id = folder.participants().unwrap()[0];
+    folder.connect(id).unwrap().unwrap()
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn strangers_are_ignored_with_a_warning() {
             "its handshake is not that of a participant",
         ),
     ] {
-        let socket = knock(&rendezvous);
+        let socket = connect_to_only(&rendezvous);
         rustix::io::write(&socket, &handshake).unwrap();
         until(warning, || warnings(warning) == 1);
         // What they received gives the reason on their side, if they use an older version. It
@@ -138,7 +138,7 @@ fn strangers_are_ignored_with_a_warning() {
     // Its handshake is valid, but its page is not one.
     let (_, page) = Mapping::<Page>::create("page", Writers::Owner).unwrap();
     let (_, doorbells) = Mapping::<Doorbells>::create("doorbells", Writers::All).unwrap();
-    let socket = knock(&rendezvous);
+    let socket = connect_to_only(&rendezvous);
     handshake::send(&socket, Some(&Files { page, doorbells })).unwrap();
     let warning = "its page does not begin as a page does";
     until(warning, || warnings(warning) == 1);
@@ -181,7 +181,7 @@ mod with_privileges {
 
     /// It cannot enter the folder.
     #[test]
-    fn another_user_finds_no_door() {
+    fn another_user_finds_no_socket() {
         let root = private_folder();
         let (participant, _) = participant(root.path());
         let path = root.path().join("corank/strangers");
@@ -195,12 +195,12 @@ mod with_privileges {
         assert_eq!(participant.others(), 0);
     }
 
-    /// If it reaches a door nevertheless, it isn't let in, because Linux reports its user.
+    /// If it reaches a socket nevertheless, it isn't let in, because Linux reports its user.
     #[test]
-    fn another_user_is_refused_at_the_door() {
+    fn another_user_is_refused_at_the_socket() {
         let open = tempfile::tempdir().unwrap();
         set_permissions(open.path(), Permissions::from_mode(0o777)).unwrap();
-        let path = open.path().join("door");
+        let path = open.path().join("socket");
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
         let address = SocketAddrUnix::new(&path).unwrap();

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// The number of connections that are accepted in each [`PAUSE`], whether they come together or one
 /// by one.
-pub(crate) const KNOCKS: usize = 32;
-/// The time for which no connection is accepted after [`KNOCKS`] of them, and after an error.
+pub(crate) const CONNECTIONS: usize = 32;
+/// The time for which no connection is accepted after [`CONNECTIONS`] of them, and after an error.
 ///
 /// After an error, descriptors or memory have run out, and the socket stays readable.
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
@@ -24,7 +24,7 @@ pub(crate) struct Throttle {
     paused_until: Nanoseconds,
     /// The time when counting of connections began, and how many there were since.
     counted_from: Nanoseconds,
-    knocks: usize,
+    connections: usize,
     /// The number of refusals since the period began.
     refusals: u32,
     warned_of_connections: bool,
@@ -46,14 +46,14 @@ impl Throttle {
     /// Tests whether another connection may be accepted before the next pause.
     pub(crate) fn accepts(&mut self, now: Nanoseconds) -> bool {
         if now.saturating_sub(self.counted_from) >= PAUSE.as_nanos() as Nanoseconds {
-            (self.counted_from, self.knocks) = (now, 0);
+            (self.counted_from, self.connections) = (now, 0);
         }
-        self.knocks < KNOCKS
+        self.connections < CONNECTIONS
     }
 
     /// Counts a connection, whatever becomes of it.
-    pub(crate) fn knocked(&mut self) {
-        self.knocks += 1;
+    pub(crate) fn connected(&mut self) {
+        self.connections += 1;
     }
 
     /// Notes that descriptors and memory are available again.
@@ -114,9 +114,9 @@ mod tests {
     fn connections_that_come_one_by_one_count() {
         let mut throttle = Throttle::default();
         let pause = PAUSE.as_nanos() as Nanoseconds;
-        for _ in 0..KNOCKS {
+        for _ in 0..CONNECTIONS {
             assert!(throttle.accepts(pause));
-            throttle.knocked();
+            throttle.connected();
         }
         assert!(!throttle.accepts(2 * pause - 1));
         assert!(throttle.accepts(2 * pause));

@@ -36,7 +36,7 @@ pub struct Watcher {
 
 struct Link {
     socket: OwnedFd,
-    door: u64,
+    id: u64,
     process: u32,
     stage: Stage,
 }
@@ -77,7 +77,7 @@ impl Watcher {
     ///
     /// It takes up to 50 ms when there are new ones.
     pub fn snapshot(&mut self) -> Vec<Process> {
-        self.knock();
+        self.connect();
         let deadline = clock::now() + PATIENCE.as_nanos() as Nanoseconds;
         loop {
             let now = clock::now();
@@ -113,27 +113,26 @@ impl Watcher {
         })
     }
 
-    /// Connects to the doors of all participants that it does not know yet.
-    fn knock(&mut self) {
+    /// Connects to all participants that it does not know yet.
+    fn connect(&mut self) {
         for folder in self.rendezvous.known_folders().unwrap_or_default() {
-            for door in folder.doors().unwrap_or_default() {
-                let of_process = |link: &&Link| link.process == rendezvous::process_of(door);
-                if self.links.iter().any(|link| link.door == door)
+            for id in folder.participants().unwrap_or_default() {
+                let of_process = |link: &&Link| link.process == rendezvous::process_of(id);
+                if self.links.iter().any(|link| link.id == id)
                     || self.links.iter().filter(of_process).count() >= LINKS_OF_ONE
                 {
                     continue;
                 }
-                let Ok(Some(socket)) = folder.knock(door) else {
+                let Ok(Some(socket)) = folder.connect(id) else {
                     continue;
                 };
                 let Ok(process) = handshake::process_of(&socket) else {
                     continue;
                 };
-                if rendezvous::process_of(door) == process && handshake::send(&socket, None).is_ok()
-                {
+                if rendezvous::process_of(id) == process && handshake::send(&socket, None).is_ok() {
                     self.links.push(Link {
                         socket,
-                        door,
+                        id,
                         process,
                         stage: Stage::Unknown,
                     });
@@ -264,7 +263,7 @@ pub struct LevelState {
     pub ready: u64,
     /// The number of coroutines that are being polled.
     pub running: u64,
-    /// The number of polls so far.
+    /// The number of polls.
     pub polls: u64,
     /// The time in polls.
     pub run: Duration,

@@ -213,7 +213,7 @@ impl Worker {
         self.decision.set(None);
     }
 
-    /// Leaves the worker aside. It checks for events and will ask again.
+    /// Leaves the worker aside. It checks for events and then decides again.
     fn stay_aside(&self, seen: u32, back: Back) -> Back {
         self.rings_seen.set(seen);
         back
@@ -267,7 +267,7 @@ impl Worker {
             }
         };
         self.show(claim, now);
-        self.shared.rouse_agent();
+        self.shared.wake_agent();
         let mut queue = self.queue.borrow_mut();
         membership.survey(&mut queue, now, timing);
         if now.saturating_sub(self.running_since.get()) > timing.slice && queue.has_aside_at(level)

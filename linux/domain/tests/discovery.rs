@@ -58,7 +58,7 @@ fn level(level: u8) -> Priority {
     Priority::new(level).unwrap()
 }
 
-/// Returns the processor time that this thread has used so far.
+/// Returns the processor time that this thread has used.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -224,7 +224,7 @@ fn a_lone_participant_notices_another_one() {
         one.others() == 1 && two.others() == 1
     });
     let _urgent = busy(&two, level(3));
-    until("it is told", || bulk.elsewhere() == Some(level(3)));
+    until("it is notified", || bulk.elsewhere() == Some(level(3)));
 }
 
 #[test]

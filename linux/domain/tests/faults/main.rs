@@ -255,7 +255,7 @@ fn bulk_continues_when_urgent_processes_are_killed() {
             drop(victim);
             no_participant_is_left(participant);
         }
-        // Doors that were left behind are removed when they are found.
+        // Sockets that were left behind are removed when they are found.
         let folder = root.join("corank/faults");
         let began = Instant::now();
         while std::fs::read_dir(&folder).unwrap().count() > 1 {
