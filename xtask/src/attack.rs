@@ -54,7 +54,7 @@ struct Attack {
     /// Does one run with a seed.
     ///
     /// An error is a finding.
-    run: fn(&Ground, u64) -> Result<()>,
+    run: fn(&Targets, u64) -> Result<()>,
 }
 
 /// The kind with a program in C++.
@@ -117,15 +117,15 @@ fn help() -> String {
     )
 }
 
-/// The programs that runs work with.
-pub(crate) struct Ground {
+/// The programs that are attacked.
+pub(crate) struct Targets {
     /// The operating system as users get it: without injected faults.
     image: Image,
     /// The program with the gateway's hostile peers, if the gateway is attacked.
     gateway: Option<PathBuf>,
 }
 
-impl Ground {
+impl Targets {
     /// Builds what all kinds need.
     ///
     /// # Errors
@@ -165,7 +165,7 @@ pub(crate) enum Amount {
     Runs(u64),
 }
 
-/// The results of a kind so far.
+/// The results of the runs of a kind that have ended.
 #[derive(Clone, Default)]
 pub(crate) struct Score {
     pub(crate) name: &'static str,
@@ -188,11 +188,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     };
     let seed = options.seed.unwrap_or_else(seed_of_now);
     let mut progress = Progress::spinner("building what is attacked");
-    let ground = Ground::build_for(&kinds, &mut progress);
+    let targets = Targets::build_for(&kinds, &mut progress);
     progress.finish();
     let progress = Progress::spinner("attack");
     println!("the first seed is {seed}");
-    let scores = fight(&ground?, &kinds, amount, seed, &progress);
+    let scores = run_kinds(&targets?, &kinds, amount, seed, &progress);
     progress.finish();
     for score in &scores {
         println!(
@@ -219,9 +219,9 @@ const SEED_OF_TESTS: u64 = 1;
 /// Runs all kinds of attack for this long, for the tests.
 ///
 /// Findings are printed.
-pub(crate) fn all(ground: &Ground, time: Duration, progress: &Progress) -> Vec<Score> {
+pub(crate) fn all(targets: &Targets, time: Duration, progress: &Progress) -> Vec<Score> {
     let kinds: Vec<&Attack> = ATTACKS.iter().collect();
-    fight(ground, &kinds, Amount::Time(time), SEED_OF_TESTS, progress)
+    run_kinds(targets, &kinds, Amount::Time(time), SEED_OF_TESTS, progress)
 }
 
 /// Returns a seed that no earlier run had: the time.
@@ -245,8 +245,8 @@ fn chosen(only: &[String]) -> Result<Vec<&'static Attack>> {
 }
 
 /// Runs these kinds, with as many runs at a time as the machine has processors.
-fn fight(
-    ground: &Ground,
+fn run_kinds(
+    targets: &Targets,
     kinds: &[&Attack],
     amount: Amount,
     seed: u64,
@@ -269,7 +269,7 @@ fn fight(
             let seed = seed.wrapping_add(number);
             progress.say(&format!("{} {seed}", attack.name));
             let start = Instant::now();
-            let result = (attack.run)(ground, seed);
+            let result = (attack.run)(targets, seed);
             let mut scores = lock();
             scores[at].under_way -= 1;
             scores[at].took += start.elapsed();
@@ -297,7 +297,7 @@ fn describe(attack: &Attack, seed: u64, finding: &anyhow::Error) -> String {
     )
 }
 
-/// Returns the kind to run next, and the number of its runs so far.
+/// Returns the kind to run next, and the number of its earlier runs.
 ///
 /// It is the one with the least time among the kinds that are not finished. Its next run counts as
 /// begun.

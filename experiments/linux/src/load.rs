@@ -281,7 +281,7 @@ impl Load {
         self.processors.be_server();
     }
 
-    /// Returns the results of this trial so far.
+    /// Returns the results of this trial.
     pub(crate) fn trial(&self) -> Trial {
         let levels = self.shape.levels();
         let mut trial = Trial {

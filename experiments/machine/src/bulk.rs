@@ -41,7 +41,8 @@ pub(crate) fn run(part: &Part) -> Result<()> {
     for share in &shares {
         println!("{share}");
     }
-    // The threads go on, beside jobs that are late, until the conductor has heard all processes.
+    // The threads go on, beside jobs that are late, until the conductor has read the results of all
+    // processes.
     lines.next();
     Ok(())
 }

@@ -126,7 +126,7 @@ impl Measurement<'_> {
         // The urgent process has ended its last job when it reports; the others go on.
         for process in processes.iter_mut().rev() {
             for share in &mut shares {
-                share.add(&process.hear()?.parse()?);
+                share.add(&process.read_line()?.parse()?);
             }
         }
         Ok(shares.into_iter().map(trial).collect())
@@ -163,7 +163,10 @@ impl Measurement<'_> {
         if let Some(groups) = self.groups {
             groups.add(process.child.id(), role == "urgent")?;
         }
-        ensure!(process.hear()? == "ready", "a process that is not ready");
+        ensure!(
+            process.read_line()? == "ready",
+            "a process that is not ready"
+        );
         Ok(process)
     }
 
@@ -245,7 +248,7 @@ impl Process {
         Ok(writeln!(self.input, "{word}")?)
     }
 
-    fn hear(&mut self) -> Result<String> {
+    fn read_line(&mut self) -> Result<String> {
         Ok(self.output.next().context("it has ended")??)
     }
 }

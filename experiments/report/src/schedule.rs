@@ -16,7 +16,7 @@ pub enum Schedule {
     HostParts(&'static str),
     /// A program of the operating system.
     ///
-    /// The machine boots once for each part. The function is told whether the run is quick.
+    /// The machine boots once for each part. The argument says whether the run is quick.
     System(fn(bool) -> Vec<Part>),
     /// A sequence of programs that `cargo xtask` knows.
     Driver(Driver),

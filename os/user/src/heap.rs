@@ -78,7 +78,7 @@ unsafe extern "C" {
 struct Program {
     /// The end of the memory that talc manages.
     end: Option<NonNull<u8>>,
-    /// The bytes taken by now.
+    /// The number of bytes taken.
     size: usize,
 }
 

@@ -122,9 +122,9 @@ impl Op {
 
     /// Makes an operation from any three numbers, for property tests and fuzzers.
     ///
-    /// `spawned` is the number of coroutines spawned so far, and `objects` the number of primitives
-    /// of each kind. Every kind of operation occurs. Ends of polls and picks occur more often than
-    /// the rest, so that scenes make progress.
+    /// `spawned` is the number of coroutines that were spawned, and `objects` the number of
+    /// primitives of each kind. Every kind of operation occurs. Ends of polls and picks occur more
+    /// often than the rest, so that scenes make progress.
     pub fn from_numbers(kind: u8, a: u8, b: u8, spawned: usize, objects: usize) -> Op {
         // One of the latest coroutines, which are more likely to be alive.
         let id = Id(spawned.saturating_sub(1 + usize::from(a) % spawned.clamp(1, 8)));

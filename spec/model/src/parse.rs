@@ -70,7 +70,7 @@ struct Parser {
     trace: Trace,
     at: usize,
     part: Part,
-    /// The poll that has begun: its line, its coroutine, and its lines so far.
+    /// The poll that has begun: its line, its coroutine, and the lines that were read.
     open: Option<(usize, Id, Vec<PollLine>)>,
     /// The operation that each coroutine waits for.
     waiting: Vec<Option<Op>>,

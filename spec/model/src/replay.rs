@@ -154,7 +154,7 @@ fn compare<T: PartialEq + fmt::Debug>(expected: T, got: T) -> Result<(), String>
     }
 }
 
-/// The operations of the next picked coroutine during its poll, and their replies so far.
+/// The operations of the next picked coroutine during its poll, and their replies.
 ///
 /// Clones are handles to the same script. After the first disagreement the script tells every
 /// coroutine to block, so that the replay ends soon.

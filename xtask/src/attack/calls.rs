@@ -1,7 +1,7 @@
 //! Attacks by programs without rights on the operating system, from inside:
 //! `os/apps/src/bin/attacker`.
 
-use super::Ground;
+use super::Targets;
 use super::machine::Machine;
 use crate::os::scratch_disk::ScratchDisk;
 use anyhow::Result;
@@ -17,7 +17,7 @@ const DISK: u64 = 8 << 20;
 ///
 /// Every second machine with one hart counts instructions, so its run is the same each time.
 /// Machines with more harts never count: see [`Boot::count`](crate::os::boot::Boot::count).
-pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
+pub(super) fn run(targets: &Targets, seed: u64) -> Result<()> {
     let disk = ScratchDisk::new(&format!("attack-calls-{seed}"), DISK)?;
     let words = [seed, ROUNDS].map(|number| number.to_string());
     let command = ["attacker", "calls", &words[0], &words[1]];
@@ -26,7 +26,7 @@ pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
         smp: harts,
         counts: harts == 1 && (seed / 4).is_multiple_of(2),
         disk: Some(disk.attached()),
-        ..Machine::new(ground, &command)
+        ..Machine::new(targets, &command)
     }
     .run(|_| {})?;
     disk.whole()

@@ -1,6 +1,6 @@
 //! Attacks by hostile members of a Linux priority domain: `linux/domain/src/hostile_tests.rs`.
 
-use super::Ground;
+use super::Targets;
 use crate::process;
 use crate::progress::Progress;
 use crate::toolchain::host_cargo;
@@ -32,7 +32,7 @@ pub(super) fn build(progress: &mut Progress) -> Result<()> {
 }
 
 /// Runs all of the tests with one seed.
-pub(super) fn run(_: &Ground, seed: u64) -> Result<()> {
+pub(super) fn run(_: &Targets, seed: u64) -> Result<()> {
     let mut command = cargo();
     command.arg("hostile_tests");
     command.env("CORANK_SECONDS", SECONDS.to_string());

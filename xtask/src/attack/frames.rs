@@ -7,7 +7,7 @@ mod client;
 mod hostile;
 mod wire;
 
-use super::Ground;
+use super::Targets;
 use super::machine::Machine;
 use crate::os::network::Network;
 use anyhow::{Context as _, Result, ensure};
@@ -51,7 +51,7 @@ impl Drop for Folder {
 }
 
 /// Runs one machine with `echo-server`.
-pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
+pub(super) fn run(targets: &Targets, seed: u64) -> Result<()> {
     let name = format!("corank-wire-{}-{seed}", std::process::id());
     let folder = Folder(std::env::temp_dir().join(name));
     std::fs::create_dir_all(&folder.0).context("no folder for the wire")?;
@@ -61,7 +61,7 @@ pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
         smp: HARTS[(seed % 4) as usize],
         counts: false,
         network: Some(Network::Wire { machine, here }),
-        ..Machine::new(ground, &["echo-server"])
+        ..Machine::new(targets, &["echo-server"])
     };
     let [listens, is_over] = [AtomicBool::new(false), AtomicBool::new(false)];
     thread::scope(|scope| {
@@ -104,7 +104,7 @@ fn serve(wire: Wire, seed: u64, is_over: &AtomicBool) -> Result<()> {
     while !is_over.load(Ordering::Acquire) {
         let answered = client.turn()?;
         for frame in client.wire().foreign() {
-            hostile.hear(&frame);
+            hostile.receive(&frame);
         }
         served += usize::from(answered);
         if served >= CONNECTIONS && bursts >= BURSTS {

@@ -1,6 +1,6 @@
 //! Machines that are attacked, and results that count as findings.
 
-use super::Ground;
+use super::Targets;
 use crate::os::boot::{Boot, DEFAULT_MEMORY};
 use crate::os::build::Image;
 use crate::os::disk::Disk;
@@ -30,25 +30,25 @@ pub(super) struct Machine<'a> {
 
 impl<'a> Machine<'a> {
     /// Makes a machine with one hart and nothing attached.
-    pub(super) fn new(ground: &'a Ground, command: &[&str]) -> Self {
+    pub(super) fn new(targets: &'a Targets, command: &[&str]) -> Self {
         Self {
             smp: 1,
             counts: true,
             disk: None,
             network: None,
-            image: &ground.image,
+            image: &targets.image,
             command: command.iter().map(|word| word.to_string()).collect(),
         }
     }
 
     /// Runs it to its end and returns what was printed.
     ///
-    /// `hear` gets everything that was printed so far whenever there is more.
+    /// `on_output` gets everything that was printed by then, whenever there is more.
     ///
     /// # Errors
     /// The kernel panicked or never came up, the machine stopped, or the program's exit code is
     /// not 0.
-    pub(super) fn run(self, mut hear: impl FnMut(&str)) -> Result<String> {
+    pub(super) fn run(self, mut on_output: impl FnMut(&str)) -> Result<String> {
         let boot = Boot {
             smp: self.smp,
             memory: DEFAULT_MEMORY.to_string(),
@@ -62,7 +62,7 @@ impl<'a> Machine<'a> {
         let mut printed = Vec::new();
         let ended = boot.run(self.image, |bytes| {
             printed.extend_from_slice(bytes);
-            hear(&String::from_utf8_lossy(&printed));
+            on_output(&String::from_utf8_lossy(&printed));
         });
         let printed = String::from_utf8_lossy(&printed).replace('\r', "");
         let shown = || format!("; it printed:\n{}", tail(&printed));

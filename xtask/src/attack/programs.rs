@@ -1,6 +1,6 @@
 //! Attacks by damaged programs on the operating system, which refuses or runs them.
 
-use super::Ground;
+use super::Targets;
 use super::machine::Machine;
 use crate::repository;
 use anyhow::{Context as _, Result};
@@ -25,9 +25,9 @@ impl Drop for Archive {
 }
 
 /// Runs some damaged programs in one machine, one after the other.
-pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
+pub(super) fn run(targets: &Targets, seed: u64) -> Result<()> {
     let mut rng = Rng::with_seed(seed);
-    let model = ground.image.program(MODEL)?;
+    let model = targets.image.program(MODEL)?;
     let names: Vec<String> = (0..PROGRAMS).map(|number| format!("p{number}")).collect();
     let damaged = names
         .iter()
@@ -36,12 +36,12 @@ pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
     let folder = repository::path("target/attack");
     std::fs::create_dir_all(&folder).context("no folder for archives")?;
     let archive = Archive(folder.join(format!("programs-{seed}-{}.tar", std::process::id())));
-    let image = ground.image.with_programs(&archive.0, damaged)?;
+    let image = targets.image.with_programs(&archive.0, damaged)?;
     let mut command = vec!["attacker", "programs"];
     command.extend(names.iter().map(String::as_str));
     Machine {
         image: &image,
-        ..Machine::new(ground, &command)
+        ..Machine::new(targets, &command)
     }
     .run(|_| {})
     .map(|_| ())

@@ -1,7 +1,7 @@
 //! Attacks by programs without rights that make the kernel work for long beside an urgent process:
 //! `os/apps/src/bin/attacker`.
 
-use super::Ground;
+use super::Targets;
 use super::machine::Machine;
 use crate::os::scratch_disk::ScratchDisk;
 use anyhow::Result;
@@ -15,13 +15,13 @@ const LATEST: u64 = 1000;
 const DISK: u64 = 8 << 20;
 
 /// Runs one machine with one hart, which counts instructions.
-pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
+pub(super) fn run(targets: &Targets, seed: u64) -> Result<()> {
     let disk = ScratchDisk::new(&format!("attack-time-{seed}"), DISK)?;
     let words = [seed, ROUNDS, LATEST].map(|number| number.to_string());
     let command = ["attacker", "calls", &words[0], &words[1], &words[2]];
     Machine {
         disk: Some(disk.attached()),
-        ..Machine::new(ground, &command)
+        ..Machine::new(targets, &command)
     }
     .run(|_| {})?;
     disk.whole()

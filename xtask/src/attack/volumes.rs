@@ -1,6 +1,6 @@
 //! Attacks by damaged file systems on the operating system, which reads and changes them.
 
-use super::Ground;
+use super::Targets;
 use super::machine::Machine;
 use crate::os::scratch_disk::ScratchDisk;
 use anyhow::Result;
@@ -16,7 +16,7 @@ const USED: usize = 256;
 const DATA: usize = 64 << 10;
 
 /// Runs one machine with one damaged disk.
-pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
+pub(super) fn run(targets: &Targets, seed: u64) -> Result<()> {
     let mut rng = Rng::with_seed(seed);
     let disk = ScratchDisk::new(
         &format!("attack-volumes-{seed}"),
@@ -37,7 +37,7 @@ pub(super) fn run(ground: &Ground, seed: u64) -> Result<()> {
     damage(&disk, &mut rng)?;
     Machine {
         disk: Some(disk.attached()),
-        ..Machine::new(ground, &["attacker", "volume", &seed.to_string()])
+        ..Machine::new(targets, &["attacker", "volume", &seed.to_string()])
     }
     .run(|_| {})
     .map(|_| ())

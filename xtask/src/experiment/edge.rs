@@ -38,7 +38,7 @@ pub(super) fn measure(quick: bool, listener: &mut Listener) -> Result<Map<String
     let compilers: &[&str] = if quick { &["clang"] } else { &["clang", "gcc"] };
     let mut memory = String::new();
     let mut left_out: Vec<String> = Vec::new();
-    let mut hear = |line: &str, listener: &mut Listener| {
+    let mut receive = |line: &str, listener: &mut Listener| {
         if let Some(found) = line.strip_prefix(MEMORY) {
             memory = found.to_string();
         }
@@ -47,7 +47,7 @@ pub(super) fn measure(quick: bool, listener: &mut Listener) -> Result<Map<String
         {
             left_out.push(point.to_string());
         }
-        listener.hear(line);
+        listener.receive(line);
     };
     let mut parts = Parts::new("edge");
     for compiler in compilers {
@@ -61,7 +61,7 @@ pub(super) fn measure(quick: bool, listener: &mut Listener) -> Result<Map<String
                 command.arg("--quick");
             }
             let name = format!("{compiler} {algorithm}");
-            parts.run(&name, &command, &[], |line| hear(line, listener))?;
+            parts.run(&name, &command, &[], |line| receive(line, listener))?;
         }
     }
     let resumed = listener.end(parts);

@@ -47,7 +47,7 @@ pub(super) fn measure(quick: bool, listener: &mut Listener) -> Result<Map<String
                 if let Some(found) = line.strip_prefix(ENERGY) {
                     energy = found.to_string();
                 }
-                listener.hear(line);
+                listener.receive(line);
             })?;
         }
     }

@@ -61,7 +61,7 @@ fn cpp_switches(builds: &[(&str, &str)], listener: &mut Listener) -> Result<()> 
     for (compiler, opt) in builds {
         let folder = build(compiler, opt, &mut listener.progress)?;
         for model in models(compiler) {
-            hear(
+            run_and_read(
                 &cpp::qemu(&folder.join(format!("switch-{model}.elf")), Pace::Counting),
                 listener,
             )?;
@@ -79,13 +79,13 @@ pub(super) fn switches(quick: bool, listener: &mut Listener) -> Result<Map<Strin
             ("CARGO_PROFILE_RELEASE_OPT_LEVEL", *level),
         ];
         let rust = firmware::build_with("bench", &[], &environment, &mut listener.progress)?;
-        hear(&firmware::qemu(&rust), listener)?;
+        run_and_read(&firmware::qemu(&rust), listener)?;
     }
     Ok(describe(quick))
 }
 
-fn hear(command: &Command, listener: &mut Listener) -> Result<()> {
-    let finished = process::capture(command, LIMIT, |line| listener.hear(line))?;
+fn run_and_read(command: &Command, listener: &mut Listener) -> Result<()> {
+    let finished = process::capture(command, LIMIT, |line| listener.receive(line))?;
     ensure!(
         finished.success(),
         "`{}` failed:\n{}",

@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(1800);
 pub(super) struct Parts {
     /// The folder below `target` that keeps the lines.
     folder: String,
-    /// The files of the parts so far.
+    /// The files of the parts that have begun.
     files: Vec<PathBuf>,
     /// The names of the parts that are known from an interrupted run.
     resumed: Vec<String>,
@@ -67,8 +67,8 @@ impl Parts {
 
     /// Runs this program as the next part, or takes its lines from an interrupted run.
     ///
-    /// `hear` gets each line. The results depend on the program's file, on its arguments and on the
-    /// contents of `files`.
+    /// `on_line` gets each line. The results depend on the program's file, on its arguments and on
+    /// the contents of `files`.
     ///
     /// # Errors
     /// As [`next`](Self::next) and [`keep`](Self::keep), and when the program fails or takes too
@@ -78,20 +78,20 @@ impl Parts {
         name: &str,
         command: &Command,
         files: &[&Path],
-        mut hear: impl FnMut(&str),
+        mut on_line: impl FnMut(&str),
     ) -> Result<()> {
         let program = Path::new(command.get_program());
         let files: Vec<&Path> = files.iter().copied().chain([program]).collect();
         let arguments: Vec<&OsStr> = command.get_args().collect();
         if let Some(lines) = self.next(name, &files, arguments)? {
-            lines.lines().for_each(hear);
+            lines.lines().for_each(on_line);
             return Ok(());
         }
         let mut lines = String::new();
         process::succeed(command, LIMIT, |line| {
             lines += line;
             lines.push('\n');
-            hear(line);
+            on_line(line);
         })?;
         self.keep(&lines)
     }

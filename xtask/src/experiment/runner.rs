@@ -84,7 +84,7 @@ fn in_os(
     for part in parts {
         let lines = match kept.next(&part.to_string(), &[&*image.kernel, &*image.archive], part)? {
             Some(lines) => {
-                lines.lines().for_each(|line| listener.hear(line));
+                lines.lines().for_each(|line| listener.receive(line));
                 continue;
             }
             None => boot(&program, part, &image, listener)?,
@@ -123,7 +123,7 @@ fn boot(program: &str, part: &Part, image: &Image, listener: &mut Listener) -> R
         lines.feed(bytes, |line| {
             printed += line;
             printed.push('\n');
-            listener.hear(line);
+            listener.receive(line);
         })
     })?;
     let command = boot.command.join(" ");
@@ -151,7 +151,7 @@ fn on_host(
     listener: &mut Listener,
 ) -> Result<Map<String, Value>> {
     let (program, command) = host_program(name, package, quick, listener)?;
-    process::succeed(&command, LIMIT, |line| listener.hear(line))?;
+    process::succeed(&command, LIMIT, |line| listener.receive(line))?;
     Ok(settings(quick, &[program], &[]))
 }
 
@@ -175,7 +175,7 @@ fn on_host_in_parts(
     for part in named.output.lines() {
         let arguments: Vec<&str> = part.split_whitespace().collect();
         listener.progress.say(part);
-        parts.run(part, &with(&arguments), &[], |line| listener.hear(line))?;
+        parts.run(part, &with(&arguments), &[], |line| listener.receive(line))?;
     }
     let resumed = json!(listener.end(parts));
     let resumed = ("parts-of-a-run-that-was-cut-off", resumed);
@@ -256,7 +256,7 @@ impl Listener {
         resumed
     }
 
-    pub(super) fn hear(&mut self, line: &str) {
+    pub(super) fn receive(&mut self, line: &str) {
         match Sample::from_line(line)
             .context("the experiment printed a line that is not understood")
         {

@@ -5,7 +5,7 @@ use super::parts::Parts;
 use super::runner::{Listener, settings};
 use crate::os::boot::DEFAULT_MEMORY;
 use crate::os::build::{self, Image};
-use crate::os::client::{self, Link, Meeting};
+use crate::os::client::{self, Link, Session};
 use anyhow::{Result, ensure};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -163,7 +163,7 @@ impl<'a> Machine<'a> {
                 lines
             }
         };
-        lines.lines().for_each(|line| self.listener.hear(line));
+        lines.lines().for_each(|line| self.listener.receive(line));
         Ok(())
     }
 
@@ -173,7 +173,7 @@ impl<'a> Machine<'a> {
     fn run(&self, task: &[&str], models: &[Model], harts: u32, memory: &str) -> Result<String> {
         let server = server(models);
         let ports: Vec<u16> = models.iter().map(|model| model.port).collect();
-        let met = Meeting {
+        let met = Session {
             smp: harts,
             memory,
             limit: LIMIT,

@@ -86,7 +86,7 @@ impl Boot {
             if !bytes.is_empty() {
                 output(bytes);
             }
-            keyboard.hear(bytes)?;
+            keyboard.receive(bytes)?;
             if transcript.booted() {
                 keyboard.booted();
             }

@@ -53,7 +53,7 @@ impl Link {
 }
 
 /// A server, and the task of its client.
-pub(crate) struct Meeting<'a> {
+pub(crate) struct Session<'a> {
     pub(crate) smp: u32,
     pub(crate) memory: &'a str,
     pub(crate) limit: Duration,
@@ -69,8 +69,8 @@ pub(crate) struct Meeting<'a> {
     pub(crate) client: &'a dyn Fn(&[SocketAddrV4]) -> Vec<String>,
 }
 
-/// The result of a [`Meeting`].
-pub(crate) struct Met {
+/// The result of a [`Session`].
+pub(crate) struct SessionEnd {
     /// How the machine ended.
     pub(crate) server: Result<Ended>,
     /// What the server printed.
@@ -98,12 +98,12 @@ pub(crate) fn build(name: &str, progress: &mut Progress) -> Result<PathBuf> {
     Ok(repository::path("target/release").join(name))
 }
 
-impl Meeting<'_> {
+impl Session<'_> {
     /// Boots the machine, and starts the client as soon as the server listens.
     ///
     /// # Errors
     /// When the server never listens, or the client can't be started.
-    pub(crate) fn run(&self, image: &Image, client: &Path) -> Result<Met> {
+    pub(crate) fn run(&self, image: &Image, client: &Path) -> Result<SessionEnd> {
         for _ in 1..ATTEMPTS {
             match self.attempt(image, client) {
                 Err(error) if format!("{error:#}").contains("host forwarding rule") => {}
@@ -121,7 +121,7 @@ impl Meeting<'_> {
         Network::with(&forwards)
     }
 
-    fn attempt(&self, image: &Image, client: &Path) -> Result<Met> {
+    fn attempt(&self, image: &Image, client: &Path) -> Result<SessionEnd> {
         let network = self.network()?;
         let servers: Vec<SocketAddrV4> = self
             .ports
@@ -161,7 +161,7 @@ impl Meeting<'_> {
             );
         };
         let client = running?.join().expect("reading does not panic")?;
-        Ok(Met {
+        Ok(SessionEnd {
             server,
             printed,
             client,

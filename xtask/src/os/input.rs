@@ -52,7 +52,7 @@ impl Input {
             }
             (Self::Dialogue(lines), Some(machine)) => Keyboard::Dialogue(Dialogue {
                 lines,
-                heard: Vec::new(),
+                received: Vec::new(),
                 machine,
             }),
             _ => Keyboard::None,
@@ -92,9 +92,9 @@ impl Keyboard<'_> {
     ///
     /// # Errors
     /// When the machine does not read what is typed.
-    pub(super) fn hear(&mut self, bytes: &[u8]) -> Result<()> {
+    pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<()> {
         match self {
-            Self::Dialogue(dialogue) => dialogue.hear(bytes),
+            Self::Dialogue(dialogue) => dialogue.receive(bytes),
             Self::None | Self::Copy(_) => Ok(()),
         }
     }
@@ -133,22 +133,22 @@ pub(super) struct Dialogue<'a> {
     /// The lines that are still to be typed.
     lines: &'a [Line],
     /// The bytes that have been printed since the last line was typed.
-    heard: Vec<u8>,
+    received: Vec<u8>,
     machine: ChildStdin,
 }
 
 impl Dialogue<'_> {
-    fn hear(&mut self, bytes: &[u8]) -> Result<()> {
-        self.heard
+    fn receive(&mut self, bytes: &[u8]) -> Result<()> {
+        self.received
             .extend(bytes.iter().filter(|byte| **byte != b'\r'));
         while let Some((line, rest)) = self.lines.split_first() {
             let wanted = line.after.as_bytes();
             let found = self
-                .heard
+                .received
                 .windows(wanted.len().max(1))
-                .position(|heard| heard == wanted);
+                .position(|received| received == wanted);
             let Some(at) = found else { break };
-            self.heard.drain(..at + wanted.len());
+            self.received.drain(..at + wanted.len());
             self.machine
                 .write_all(line.r#type.as_bytes())
                 .context("the machine does not read what is typed")?;

@@ -3,7 +3,7 @@
 /// The beginning of the kernel's last line before it starts the program.
 const BOOTED: &[u8] = b"corank: booted";
 
-/// The output of the machine so far.
+/// The output of the machine.
 #[derive(Default)]
 pub(super) struct Transcript {
     /// Everything up to the end of the line that says that the kernel is up.

@@ -2,7 +2,7 @@
 
 use super::Context;
 use super::outcome::Outcome;
-use crate::attack::{self, Ground};
+use crate::attack::{self, Targets};
 use anyhow::Result;
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ const TIME: Duration = Duration::from_secs(120);
 
 /// Counts each run of each kind as one test.
 pub(super) fn test(context: &mut Context) -> Result<Outcome> {
-    let ground = Ground::build(&mut context.progress)?;
+    let targets = Targets::build(&mut context.progress)?;
     let mut outcome = Outcome::default();
-    for score in attack::all(&ground, TIME, &context.progress) {
+    for score in attack::all(&targets, TIME, &context.progress) {
         for _ in 0..score.runs - score.findings {
             outcome.add(Outcome::passed());
         }

@@ -82,19 +82,19 @@ fn run(mut command: Command, input: &[u8]) -> Result<Output> {
 
 /// Checks the result of a command: its exit code, and texts in its output and in its error
 /// messages.
-fn expect(output: &Output, code: i32, printed: &str, complained: &str) -> Result<()> {
+fn expect(output: &Output, code: i32, printed: &str, error: &str) -> Result<()> {
     let [out, err] = [&output.stdout, &output.stderr]
         .map(|text| String::from_utf8_lossy(text).replace('\r', ""));
     ensure!(
-        output.status.code() == Some(code) && out.contains(printed) && err.contains(complained),
-        "expected the code {code}, `{printed}` and `{complained}`, but there was {}, `{out}` and `{err}`",
+        output.status.code() == Some(code) && out.contains(printed) && err.contains(error),
+        "expected the code {code}, `{printed}` and `{error}`, but there was {}, `{out}` and `{err}`",
         output.status
     );
     Ok(())
 }
 
 fn exit_codes() -> Result<()> {
-    for (arguments, code, complaint) in [
+    for (arguments, code, failure) in [
         (&["--timeout", "60", "--", "false"][..], 1, ""),
         (&["--", "true"], 0, ""),
         (
@@ -103,7 +103,7 @@ fn exit_codes() -> Result<()> {
             "still running",
         ),
     ] {
-        expect(&run(os(arguments)?, b"")?, code, "", complaint)?;
+        expect(&run(os(arguments)?, b"")?, code, "", failure)?;
     }
     Ok(())
 }
@@ -111,8 +111,8 @@ fn exit_codes() -> Result<()> {
 fn too_little_memory() -> Result<()> {
     let refused = run(os(&["--memory", "32M", "--", "true"])?, b"")?;
     expect(&refused, 1, "", "--memory 32M is too little")?;
-    let complaint = String::from_utf8_lossy(&refused.stderr);
-    let least = complaint.trim_end().rsplit(' ').next().unwrap_or_default();
+    let failure = String::from_utf8_lossy(&refused.stderr);
+    let least = failure.trim_end().rsplit(' ').next().unwrap_or_default();
     let arguments = [
         "--smp",
         "8",

@@ -271,11 +271,11 @@ pub(super) fn negative(context: &mut Context) -> Result<Outcome> {
         }
     }
     context.side_by_side(&cases, |case, context| {
-        Ok(match case.complaint(context)? {
+        Ok(match case.failure(context)? {
             None => Outcome::passed(),
-            Some(complaint) => {
+            Some(failure) => {
                 context.show(&format!(
-                    "{} with {} {}: {complaint}",
+                    "{} with {} {}: {failure}",
                     case.file.display(),
                     case.compiler.program,
                     case.opt
@@ -299,7 +299,7 @@ struct Negative {
 
 impl Negative {
     /// Returns what is wrong, if anything is.
-    fn complaint(&self, context: &mut Context) -> Result<Option<String>> {
+    fn failure(&self, context: &mut Context) -> Result<Option<String>> {
         let name = self.compiler.name;
         let wanted = expectations(&self.text, name, &self.opt);
         if wanted.is_empty() {

@@ -5,7 +5,7 @@ use super::machine::{DISK_SIZE, HARTS, tail};
 use super::outcome::Outcome;
 use crate::os::boot::DEFAULT_MEMORY;
 use crate::os::build::{self, Image};
-use crate::os::client::{self, Link, Meeting};
+use crate::os::client::{self, Link, Session};
 use crate::os::scratch_disk::ScratchDisk;
 use crate::repository;
 use anyhow::{Context as _, Result, bail};
@@ -127,7 +127,7 @@ impl Tests {
         context.progress.say(&name);
         let disk = ScratchDisk::new(&format!("http-{}-{smp}", task.name), DISK_SIZE)?;
         disk.write_all(&self.site)?;
-        let met = Meeting {
+        let met = Session {
             smp,
             memory: DEFAULT_MEMORY,
             limit: context.limit + PER_REQUEST * requests.unwrap_or(0),
@@ -148,13 +148,13 @@ impl Tests {
         let said = String::from_utf8_lossy(&met.client.stdout);
         let mut outcome = Outcome::of_last_line(&said, met.client.status.success());
         if !met.client.status.success() {
-            let complaints = String::from_utf8_lossy(&met.client.stderr);
-            context.show(&format!("the client said:\n{said}{complaints}"));
+            let violations = String::from_utf8_lossy(&met.client.stderr);
+            context.show(&format!("the client said:\n{said}{violations}"));
         }
         outcome.add(context.fsck(&disk)?);
         let missing = (task.expected.iter().chain(&[NOTHING_LEFT]))
             .find(|text| !met.printed.contains(**text));
-        let complaint = match (met.server, missing) {
+        let failure = match (met.server, missing) {
             (Err(error), _) => format!("{error:#}"),
             (Ok(_), Some(text)) => format!("`{text}` is missing"),
             (Ok(ended), None) if ended.code != 0 && task.expected.is_empty() => {
@@ -166,7 +166,7 @@ impl Tests {
             }
         };
         context.show(&format!(
-            "{name}: {complaint}; it printed:\n{}",
+            "{name}: {failure}; it printed:\n{}",
             tail(&met.printed)
         ));
         outcome.add(Outcome::failed());

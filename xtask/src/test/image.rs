@@ -130,8 +130,8 @@ fn the_kernel_conforms(context: &mut Context) -> Result<()> {
     let test = conformance()?;
     for smp in HARTS {
         // This kernel starts no program, whatever its command line names.
-        if let Some(complaint) = test.on(smp, &image, context)? {
-            bail!("on {smp} harts it {complaint}");
+        if let Some(failure) = test.on(smp, &image, context)? {
+            bail!("on {smp} harts it {failure}");
         }
     }
     Ok(())
@@ -258,8 +258,8 @@ fn variables_are_each_address_spaces_own(context: &mut Context) -> Result<()> {
     ];
     let test = ProgramTest::expecting("scheduling counted", 0, &expected);
     for smp in HARTS {
-        if let Some(complaint) = test.on(smp, &image, context)? {
-            bail!("on {smp} harts it {complaint}");
+        if let Some(failure) = test.on(smp, &image, context)? {
+            bail!("on {smp} harts it {failure}");
         }
     }
     Ok(())
@@ -274,7 +274,7 @@ fn nothing_of_rusts_own_layout_crosses(context: &mut Context) -> Result<()> {
     let image = build(context, &[], Some(&image))?;
     let test = conformance()?;
     match test.on(1, &image, context)? {
-        Some(complaint) => bail!("it {complaint}"),
+        Some(failure) => bail!("it {failure}"),
         None => Ok(()),
     }
 }

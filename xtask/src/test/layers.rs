@@ -38,11 +38,11 @@ pub(super) fn check(context: &mut Context) -> Result<Outcome> {
             .with_context(|| format!("{folder} declares no layers in `layers.txt`"))?;
         let order = Order::parse(&text).with_context(|| format!("{folder}/layers.txt"))?;
         let imports = source::imports(&repository::path(folder).join("src"))?;
-        let complaints = order.complaints(&imports);
-        for complaint in &complaints {
-            context.show(&format!("{folder}/src/{complaint}"));
+        let violations = order.violations(&imports);
+        for failure in &violations {
+            context.show(&format!("{folder}/src/{failure}"));
         }
-        outcome.add(if complaints.is_empty() {
+        outcome.add(if violations.is_empty() {
             Outcome::passed()
         } else {
             Outcome::failed()

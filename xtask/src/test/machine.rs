@@ -178,11 +178,11 @@ impl ProgramTest {
     ) -> Result<Outcome> {
         context.progress.say(&self.run);
         let (output, code) = self.boot(smp, image, disk)?;
-        Ok(match self.complaint(smp, &output, code) {
+        Ok(match self.failure(smp, &output, code) {
             None => Outcome::passed(),
-            Some(complaint) => {
+            Some(failure) => {
                 context.show(&format!(
-                    "`{}` on {smp} harts {complaint}; it printed:\n{}",
+                    "`{}` on {smp} harts {failure}; it printed:\n{}",
                     self.run,
                     tail(&output)
                 ));
@@ -238,23 +238,23 @@ impl ProgramTest {
             return Ok(Some("leaves a disk that is not whole".to_string()));
         }
         Ok(self
-            .complaint(smp, &output, code)
-            .map(|complaint| format!("{complaint}; it printed:\n{}", tail(&output))))
+            .failure(smp, &output, code)
+            .map(|failure| format!("{failure}; it printed:\n{}", tail(&output))))
     }
 
     /// Does all runs for which the test asks, and returns what is wrong with one of them, if
     /// anything is.
     fn on_each(&self, image: &Image, context: &mut Context) -> Result<Option<String>> {
         for &smp in &self.smp {
-            if let Some(complaint) = self.on(smp, image, context)? {
-                return Ok(Some(format!("on {smp} harts it {complaint}")));
+            if let Some(failure) = self.on(smp, image, context)? {
+                return Ok(Some(format!("on {smp} harts it {failure}")));
             }
         }
         Ok(None)
     }
 
     /// Returns what is wrong with a run on `smp` harts, if anything is.
-    fn complaint(&self, smp: u32, output: &str, code: u8) -> Option<String> {
+    fn failure(&self, smp: u32, output: &str, code: u8) -> Option<String> {
         if code != self.exit {
             return Some(format!("ended with code {code} instead of {}", self.exit));
         }
@@ -303,13 +303,13 @@ pub(super) fn programs(context: &mut Context) -> Result<Outcome> {
     let image = build::build(&outside, None, &mut context.progress)?;
     context.side_by_side(&tests, |test, context| {
         context.progress.say(&test.name);
-        let complaint = test
+        let failure = test
             .on_each(&image, context)
             .unwrap_or_else(|error| Some(format!("{error:#}")));
-        Ok(match complaint {
+        Ok(match failure {
             None => Outcome::passed(),
-            Some(complaint) => {
-                context.show(&format!("{PROGRAM_TESTS}/{}.toml: {complaint}", test.name));
+            Some(failure) => {
+                context.show(&format!("{PROGRAM_TESTS}/{}.toml: {failure}", test.name));
                 Outcome::failed()
             }
         })
@@ -360,15 +360,15 @@ mod tests {
     #[test]
     fn texts_are_expected_in_order() {
         let test = test("expect = ['one', 'two']");
-        assert_eq!(test.complaint(1, "one\nand two\n", 0), None);
-        assert!(test.complaint(1, "two one", 0).unwrap().contains("`two`"));
+        assert_eq!(test.failure(1, "one\nand two\n", 0), None);
+        assert!(test.failure(1, "two one", 0).unwrap().contains("`two`"));
         assert!(
-            test.complaint(1, "one two panicked", 0)
+            test.failure(1, "one two panicked", 0)
                 .unwrap()
                 .contains("printed `panicked`")
         );
         assert!(
-            test.complaint(1, "one two", 9)
+            test.failure(1, "one two", 9)
                 .unwrap()
                 .contains("code 9 instead of 0")
         );
@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn the_number_of_harts_may_be_expected() {
         let test = test("expect = ['on {harts} stacks']");
-        assert_eq!(test.complaint(4, "on 4 stacks", 0), None);
-        assert!(test.complaint(2, "on 4 stacks", 0).is_some());
+        assert_eq!(test.failure(4, "on 4 stacks", 0), None);
+        assert!(test.failure(2, "on 4 stacks", 0).is_some());
     }
 }

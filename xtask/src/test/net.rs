@@ -7,7 +7,7 @@ use super::outcome::Outcome;
 use crate::experiment::tcp;
 use crate::os::boot::DEFAULT_MEMORY;
 use crate::os::build::{self, Image};
-use crate::os::client::{self, Link, Meeting};
+use crate::os::client::{self, Link, Session};
 use anyhow::Result;
 use std::net::SocketAddrV4;
 use std::path::Path;
@@ -97,7 +97,7 @@ fn meet(
     client: &Path,
     context: &mut Context,
 ) -> Result<Outcome> {
-    let met = Meeting {
+    let met = Session {
         smp,
         memory: DEFAULT_MEMORY,
         limit: context.limit,
@@ -122,10 +122,10 @@ fn meet(
     let said = String::from_utf8_lossy(&met.client.stdout);
     let mut outcome = Outcome::of_last_line(&said, met.client.status.success());
     if !met.client.status.success() {
-        let complaints = String::from_utf8_lossy(&met.client.stderr);
-        context.show(&format!("the client said:\n{said}{complaints}"));
+        let violations = String::from_utf8_lossy(&met.client.stderr);
+        context.show(&format!("the client said:\n{said}{violations}"));
     }
-    let complaint = match met.server {
+    let failure = match met.server {
         Ok(ended) if ended.code == 0 => {
             outcome.add(Outcome::passed());
             return Ok(outcome);
@@ -134,7 +134,7 @@ fn meet(
         Err(error) => format!("{error:#}"),
     };
     context.show(&format!(
-        "{} on {smp} harts: {complaint}; it printed:\n{}",
+        "{} on {smp} harts: {failure}; it printed:\n{}",
         server.command[0],
         tail(&met.printed)
     ));

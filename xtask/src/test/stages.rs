@@ -327,7 +327,7 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "command",
-        about: "`cargo xtask os` as a command: exit codes, complaints, input and its end, signals",
+        about: "`cargo xtask os` as a command: exit codes, violations, input and its end, signals",
         sources: Sources::Path("os/kernel"),
         reads: SYSTEM,
         limit: minutes(2),

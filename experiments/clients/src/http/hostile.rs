@@ -23,9 +23,9 @@ const ROOM: usize = 64;
 /// The kernel keeps the others for the server. QEMU would pass on those that it did not keep only
 /// after six seconds.
 const GROUP: usize = 500;
-/// Time after which clients that were not let in knock again. Linux waits for a second, then for
-/// two.
-const KNOCKING: Duration = Duration::from_millis(20);
+/// Time after which clients that were not accepted connect again. Linux waits for a second, then
+/// for two.
+const RETRY: Duration = Duration::from_millis(20);
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("a_group_at_once", a_group_at_once),
@@ -122,9 +122,9 @@ fn nonsense(server: &Server) -> Result<()> {
 
 /// Tests that all answers of the server to a group of simultaneous clients arrive.
 ///
-/// The clients knock in the same moment, and each asks for a file as soon as QEMU has let it in.
-/// The server does not begin before. All that it answers arrives. If a computer is so slow that the
-/// server's time limits come first, the others get nothing but the end.
+/// The clients connect in the same moment, and each requests a file as soon as QEMU has accepted
+/// it. The server does not begin before. All that it answers arrives. If a computer is so slow that
+/// the server's time limits come first, the others get nothing but the end.
 ///
 /// This runs before all tests that leave clients without an answer. Those are answered some time,
 /// and would count.
@@ -133,7 +133,7 @@ pub(crate) fn a_group_at_once(server: &Server) -> Result<()> {
     let before = server.status()?["answered"];
     let mut answers = 0;
     server.order("hold")?;
-    let group = let_in(server.site);
+    let group = connect_group(server.site);
     server.order("go")?;
     let group = group?;
     let arrivals = Arrivals::on(&group)?;
@@ -162,8 +162,8 @@ pub(crate) fn a_group_at_once(server: &Server) -> Result<()> {
 }
 
 /// Connects a group of clients at the same time, each of which has sent a request.
-fn let_in(server: SocketAddrV4) -> Result<Vec<Connection>> {
-    let knock = || -> Result<Socket> {
+fn connect_group(server: SocketAddrV4) -> Result<Vec<Connection>> {
+    let connect = || -> Result<Socket> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
         match socket.connect(&server.into()) {
@@ -178,9 +178,9 @@ fn let_in(server: SocketAddrV4) -> Result<Vec<Connection>> {
     while inside.len() < GROUP {
         ensure!(start.elapsed() < LIMIT, "only {} were let in", inside.len());
         let mut outside = (inside.len()..GROUP)
-            .map(|_| knock())
+            .map(|_| connect())
             .collect::<Result<Vec<_>>>()?;
-        thread::sleep(KNOCKING);
+        thread::sleep(RETRY);
         for socket in outside.extract_if(.., |socket| socket.peer_addr().is_ok()) {
             socket.set_nonblocking(false)?;
             let mut connection = Connection::new(limited(socket.into(), LIMIT)?);

@@ -208,7 +208,7 @@ impl Server {
         Ok(answer.trim().to_string())
     }
 
-    /// Returns what the server says of itself.
+    /// Returns the server's report of itself.
     pub(crate) fn status(&self) -> Result<BTreeMap<String, u64>> {
         let status = self.order("status")?;
         let pairs = status.split(' ').map(|pair| {
@@ -222,7 +222,8 @@ impl Server {
     /// Returns what the server has in use.
     fn footprint(&self) -> Result<Footprint> {
         let mut counts = self.status()?;
-        // The answers so far are no memory. The kernel's tables grow and shrink by their own rules.
+        // The number of answers is no memory. The kernel's tables grow and shrink by their own
+        // rules.
         counts.remove("answered");
         counts.remove("kernel_heap");
         let pages = counts.remove("pages").context("a status has no pages")?;

@@ -209,7 +209,7 @@ fn a_slow_reader(server: SocketAddrV4) -> Result<()> {
     let piece = message(0, 1 << 16);
     let mut sent = 0;
     let mut refusals = 0;
-    // The server can't take more than it can send back, so what is on the way is bounded.
+    // The server can't take more than it can send back, so what is in flight is bounded.
     while refusals < 100 {
         ensure!(sent < 1 << 30, "the machine takes bytes without end");
         match connection.write(&piece[sent % piece.len()..]) {

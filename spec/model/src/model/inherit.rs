@@ -19,7 +19,7 @@ impl Model {
             next += 1;
             let lenders: Vec<Id> = self
                 .ids()
-                .filter(|&w| self.lends_to(w) == Some(lent_to) && !among.contains(&w))
+                .filter(|&w| self.donates_to(w) == Some(lent_to) && !among.contains(&w))
                 .collect();
             among.extend(lenders);
         }
@@ -33,7 +33,7 @@ impl Model {
     /// Returns the coroutine to which this one donates its level (I1, I5).
     ///
     /// A waiter that has been granted what it waited for donates no more (I4).
-    pub(super) fn lends_to(&self, id: Id) -> Option<Id> {
+    pub(super) fn donates_to(&self, id: Id) -> Option<Id> {
         let waiting = self.coroutines[id].waiting.filter(|w| !w.granted)?;
         match waiting.op {
             Op::Lock(mutex) => self.primitives.mutexes.get(mutex)?.holder,
@@ -58,7 +58,7 @@ impl Model {
                 self.ready.remove(at);
                 self.ready.push((level, id));
             }
-            next = self.lends_to(id);
+            next = self.donates_to(id);
         }
     }
 
@@ -67,12 +67,12 @@ impl Model {
     /// Levels inside a cycle are unspecified, so generators of random scenes avoid them.
     pub fn has_deadlock(&self) -> bool {
         self.ids().any(|start| {
-            let mut at = self.lends_to(start);
+            let mut at = self.donates_to(start);
             // A walk with more steps than there are coroutines has come back to one of them.
             for _ in 0..self.coroutines.0.len() {
                 match at {
                     None => return false,
-                    Some(id) => at = self.lends_to(id),
+                    Some(id) => at = self.donates_to(id),
                 }
             }
             at.is_some()

@@ -272,7 +272,7 @@ impl Model {
 
     /// Drops the future in which the coroutine waits (X9, N3, M7, T5, I4).
     pub(super) fn drop_wait(&mut self, id: Id) {
-        let lent_to = self.lends_to(id);
+        let lent_to = self.donates_to(id);
         let Some(Waiting { op, granted }) = self.coroutines[id].waiting.take() else {
             return;
         };

@@ -28,7 +28,7 @@ pub(super) struct Client {
     sockets: SocketSet<'static>,
     orders: SocketHandle,
     echo: SocketHandle,
-    /// The number of connections so far.
+    /// The number of connections that have begun.
     connections: u16,
     /// The numbers of bytes that this connection has sent and received.
     sent: usize,

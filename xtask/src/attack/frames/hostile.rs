@@ -109,7 +109,7 @@ impl Hostile {
     }
 
     /// Takes a frame that the machine has sent to a hostile computer.
-    pub(super) fn hear(&mut self, frame: &[u8]) {
+    pub(super) fn receive(&mut self, frame: &[u8]) {
         if frame.get(12..14) == Some(&ARP) {
             if frame.get(21) == Some(&REPLY) {
                 self.is_answered = true;

@@ -30,8 +30,8 @@ pub(super) fn a_program_is_smaller(context: &mut Context) -> Result<()> {
     let hello = ProgramTest::of_file(&repository::path(PROGRAM_TESTS).join("hello-async.toml"))?;
     for program in [&shared, &own] {
         let name = program.file_name().unwrap_or_default().to_string_lossy();
-        if let Some(complaint) = hello.running(&name).on(1, &image, context)? {
-            bail!("{name} {complaint}");
+        if let Some(failure) = hello.running(&name).on(1, &image, context)? {
+            bail!("{name} {failure}");
         }
     }
     let (shared, own) = (Size::of(&shared)?, Size::of(&own)?);

@@ -34,16 +34,16 @@ impl Order {
 
     /// Names each import that points upwards, each cycle within a layer, and each module without a
     /// layer.
-    pub(super) fn complaints(&self, imports: &Imports) -> Vec<String> {
-        let mut complaints = Vec::new();
+    pub(super) fn violations(&self, imports: &Imports) -> Vec<String> {
+        let mut violations = Vec::new();
         for module in &imports.modules {
             if !self.layers.contains_key(module) {
-                complaints.push(format!("{module}: this module stands in no layer"));
+                violations.push(format!("{module}: this module stands in no layer"));
             }
         }
         for module in self.layers.keys() {
             if !imports.modules.contains(module) {
-                complaints.push(format!(
+                violations.push(format!(
                     "{module}: a layer names this module, which is not there"
                 ));
             }
@@ -58,18 +58,18 @@ impl Order {
                 Some((other, _)) if other == own => {
                     beside.entry(&import.from).or_default().push(import);
                 }
-                Some((_, above)) => complaints.push(format!(
+                Some((_, above)) => violations.push(format!(
                     "{}: `{}` of the layer `{layer}` imports `{}` of the layer `{above}` above it",
                     import.place, import.from, import.to
                 )),
-                None => complaints.push(format!(
+                None => violations.push(format!(
                     "{}: `{}` imports `{}` of the crate's root, which lies above all layers",
                     import.place, import.from, import.to
                 )),
             }
         }
-        complaints.extend(cycle(&beside));
-        complaints
+        violations.extend(cycle(&beside));
+        violations
     }
 }
 
@@ -124,9 +124,9 @@ mod tests {
         }
     }
 
-    fn complaints(order: &str, arrows: &[(&str, &str)]) -> Vec<String> {
+    fn violations(order: &str, arrows: &[(&str, &str)]) -> Vec<String> {
         let order = Order::parse(order).unwrap();
-        order.complaints(&imports(&["data", "lock", "thread"], arrows))
+        order.violations(&imports(&["data", "lock", "thread"], arrows))
     }
 
     const ORDER: &str = "# the lowest first\nbase: data lock\n\nabove: thread\n";
@@ -134,24 +134,24 @@ mod tests {
     #[test]
     fn imports_from_below_and_beside_are_allowed() {
         let arrows = [("thread", "data"), ("thread", "lock"), ("lock", "data")];
-        assert!(complaints(ORDER, &arrows).is_empty());
+        assert!(violations(ORDER, &arrows).is_empty());
     }
 
     #[test]
     fn an_import_from_above_is_named_with_its_line() {
-        let found = complaints(ORDER, &[("lock", "thread")]);
+        let found = violations(ORDER, &[("lock", "thread")]);
         assert_eq!(
             found,
             [
                 "lock.rs:1: `lock` of the layer `base` imports `thread` of the layer `above` above it"
             ]
         );
-        assert!(complaints(ORDER, &[("data", "Root")])[0].contains("crate's root"));
+        assert!(violations(ORDER, &[("data", "Root")])[0].contains("crate's root"));
     }
 
     #[test]
     fn a_cycle_within_a_layer_is_named() {
-        let found = complaints(ORDER, &[("lock", "data"), ("data", "lock")]);
+        let found = violations(ORDER, &[("lock", "data"), ("data", "lock")]);
         assert_eq!(
             found,
             ["lock.rs:1: `lock` closes a cycle within a layer: data → lock → data"]
@@ -163,9 +163,9 @@ mod tests {
         assert!(Order::parse("a: data\nb: data").is_err());
         assert!(Order::parse("data").is_err());
         assert_eq!(
-            complaints("base: data lock", &[]),
+            violations("base: data lock", &[]),
             ["thread: this module stands in no layer"]
         );
-        assert_eq!(complaints("base: data lock thread gone", &[]).len(), 1);
+        assert_eq!(violations("base: data lock thread gone", &[]).len(), 1);
     }
 }
