@@ -138,7 +138,8 @@ impl Executor {
         self.step_under(&Relaxed)
     }
 
-    /// Steps as [`step`](Self::step) does, but gives way if `view` finds something more urgent.
+    /// Steps as [`step`](Self::step) does, but yields to the system if `view` finds something more
+    /// urgent.
     pub fn step_under(&self, view: &impl SystemView) -> Step {
         self.run_some(view, 1).0
     }
@@ -218,7 +219,7 @@ impl Executor {
 
     /// Returns the levels with ready coroutines, as of this call.
     ///
-    /// What has arrived from outside is taken in first.
+    /// What has arrived from outside is collected first.
     pub fn ready(&self) -> Levels {
         let scheduler = self.scheduler();
         let _entered = Entered::new(scheduler.worker_context());

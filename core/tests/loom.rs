@@ -135,7 +135,7 @@ impl Platform {
     }
 }
 
-/// A wake races the poll, the return from it, and the executor on its way to sleep.
+/// A wake races the poll, the return from it, and the executor that is about to sleep.
 ///
 /// There is exactly one more poll, which sees what was written before the wake.
 #[test]

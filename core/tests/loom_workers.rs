@@ -369,7 +369,7 @@ fn note(listener: &PriorityListener<Told>, _: Priority) {
 /// I9, H6: a coroutine waits for something outside, and ends, while another thread changes its
 /// level.
 ///
-/// Each change is told by itself or not at all. Nothing is told once the listener has gone.
+/// Each change is reported by itself or not at all. Nothing is reported once the listener has gone.
 #[test]
 fn a_listener_is_notified_of_changes_in_turn() {
     explore(3, || {

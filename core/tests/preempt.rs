@@ -397,7 +397,7 @@ fn timers_fire_in_between() {
     assert_eq!(diary.take(), "due goes on");
 }
 
-/// A wake from another thread during the interrupt is taken in.
+/// A wake from another thread during the interrupt is collected.
 #[test]
 fn wakes_from_other_threads_arrive_in_between() {
     let executor = shared();

@@ -270,13 +270,13 @@ fn a_worker_that_suppresses_wakes_until_it_has_checked() {
     };
     assert_eq!([first.step(), second.step()], [Step::Idle; 2]);
     first.within(|| drop(spawn_around(executor, 3, during(0))));
-    assert_eq!(calls.take(), 0, "it is on its way");
+    assert_eq!(calls.take(), 0, "a call is already pending");
     assert_eq!(first.run_until_idle(), 1);
     first.within(|| {
         drop(spawn_around(executor, 3, during(1)));
         drop(spawn_around(executor, 4, during(0)));
     });
-    assert_eq!(calls.take(), 0, "it is on its way");
+    assert_eq!(calls.take(), 0, "a call is already pending");
     // The other one is called before the first of the two is polled.
     assert_eq!(first.run_until_idle(), 2);
 }
@@ -311,7 +311,11 @@ fn short_polls_call_when_work_is_left_over_twice() {
         seen.clone()
     };
     assert_eq!(calls_before(1), [0], "it took all that there was");
-    assert_eq!(calls_before(2), [0, 0], "it is on its way to the other");
+    assert_eq!(
+        calls_before(2),
+        [0, 0],
+        "a call to the other worker is pending"
+    );
     assert_eq!(calls_before(4), [0, 1, 0, 0], "once, until that one checks");
     assert_eq!(calls_before(2), [0, 0], "it begins anew");
 }
@@ -374,7 +378,7 @@ fn a_remote_where_its_executor_runs_acts_at_once() {
         assert_eq!(executor.base_priority(id), Some(level(8)));
         assert_eq!(executor.state(id), Some(State::Ready));
     });
-    assert_eq!(calls.take(), 0, "it is on its way");
+    assert_eq!(calls.take(), 0, "a call is already pending");
     assert_eq!(first.run_until_idle(), 1);
     all_idle();
     first.set_short_polls(true);

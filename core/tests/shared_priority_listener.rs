@@ -14,7 +14,7 @@ use crate::common::level;
 use corank::workers::{PriorityListener, Shared};
 use corank::{Priority, SharedExecutor};
 
-/// A listener that notes what it is told.
+/// A listener that records its notifications.
 struct Notes {
     listener: PriorityListener<Mutex<Vec<u8>>>,
 }
@@ -36,7 +36,7 @@ impl Notes {
         unsafe { self.map_unchecked(|notes| &notes.listener) }.wait();
     }
 
-    /// Returns what it was told since it was asked last.
+    /// Returns the notifications since the last call.
     fn told(&self) -> Vec<u8> {
         std::mem::take(&mut self.listener.data().lock().unwrap())
     }

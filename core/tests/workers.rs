@@ -439,7 +439,7 @@ fn an_earlier_deadline_calls_a_sleeping_worker() {
     assert_eq!(calls_for(60), 0, "later");
     assert_eq!(calls_for(50), 0, "not earlier");
     assert_eq!(calls_for(40), 1);
-    assert_eq!(calls_for(30), 0, "it is on its way");
+    assert_eq!(calls_for(30), 0, "a call is already pending");
     assert_eq!(sleeper.step(), Step::Idle);
     assert_eq!(executor.next_deadline(), Some(30));
     assert_eq!(calls_for(20), 1);

@@ -137,7 +137,7 @@ struct Above<'a, V> {
 impl<V: SystemView> SystemView for Above<'_, V> {
     fn most_urgent_elsewhere(&self) -> Option<Priority> {
         let elsewhere = self.view.most_urgent_elsewhere();
-        // The level is stated as one more urgent than it is, so that an equal gives way too.
+        // The level is stated as one more urgent than it is, so that an equal yields too.
         let level = self.block.level().level().saturating_sub(1);
         let ours = Priority::of_valid(level);
         Some(elsewhere.map_or(ours, |elsewhere| elsewhere.min(ours)))

@@ -295,7 +295,8 @@ impl Worker<'_> {
         self.step_under(&Relaxed)
     }
 
-    /// Works as [`step`](Self::step), but gives way if `view` reports something more urgent.
+    /// Works as [`step`](Self::step), but yields to the system if `view` reports something more
+    /// urgent.
     ///
     /// The view is asked under the scheduler lock.
     pub fn step_under(&self, view: &impl SystemView) -> Step {

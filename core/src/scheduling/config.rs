@@ -131,7 +131,7 @@ pub enum Step {
     Ran,
     /// No coroutine is ready.
     Idle,
-    /// Something strictly more urgent waits elsewhere: the port should give way to it (rule G3).
+    /// Something strictly more urgent waits elsewhere: the port should yield to it (rule G3).
     Elsewhere,
 }
 
@@ -147,7 +147,7 @@ pub trait SystemView {
     const NEVER: bool = false;
 }
 
-/// A view in which nothing else counts: the executor never gives way by itself.
+/// A view in which nothing else counts: the executor never yields to the system by itself.
 ///
 /// It is for a system of one executor, and for *relaxed* global scheduling, where the system takes
 /// the hart away at a clock tick.

@@ -273,7 +273,7 @@ impl Waiter {
         }
     }
 
-    /// Changes the waker where it is not simply the lender that is woken, or was not so far.
+    /// Changes the waker where it is not simply the lender that is woken, or was not before.
     #[cold]
     #[inline(never)]
     fn change_waker(
@@ -381,7 +381,7 @@ impl Waiter {
         Some(borrower)
     }
 
-    /// Lends to `borrower` instead of the one so far, which is returned.
+    /// Lends to `borrower` instead of the former one, which is returned.
     ///
     /// The caller refreshes the levels of both, once for however many waiters it moves.
     pub(crate) fn lend_to(&self, borrower: Option<BlockRef>) -> Option<BlockRef> {

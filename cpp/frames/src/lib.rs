@@ -29,7 +29,8 @@ pub struct Options {
     /// Writes the sizes where `corank::exact` reads them, so that slots fit exactly
     #[arg(long, value_name = "FILE")]
     pub write: Option<PathBuf>,
-    /// Says something only if a frame is larger than its slot; a program without coroutines is fine
+    /// Prints only frames that are larger than their slots; a program without coroutines is
+    /// accepted
     #[arg(long, conflicts_with_all = ["ram", "write"])]
     pub check: bool,
 }
@@ -43,7 +44,7 @@ struct Frame {
 
 type Frames = BTreeMap<String, Frame>;
 
-/// Prints the table, and does what the options ask for.
+/// Prints the table, and does what the options say.
 ///
 /// # Errors
 /// If a frame is larger than its slot, the firmware takes more RAM than it may, or a file can't be
@@ -62,7 +63,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     if let Some(file) = &options.write {
         let text = sizes(&frames);
-        // A file that says the same already is left alone, so that nothing is compiled again.
+        // A file with the same content is left alone, so that nothing is compiled again.
         if std::fs::read_to_string(file).ok().as_deref() != Some(&text) {
             std::fs::write(file, text)
                 .with_context(|| format!("can't write {}", file.display()))?;

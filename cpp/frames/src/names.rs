@@ -1,5 +1,4 @@
-//! What debug information says of a coroutine: its name, and without optimisation the size of its
-//! frame.
+//! The debug information of a coroutine: its name, and without optimisation the size of its frame.
 
 use addr2line::{Loader, demangle, gimli};
 use anyhow::{Context, Result, anyhow};
@@ -72,8 +71,8 @@ fn of_demangled(name: &str) -> String {
     plain.rsplit("::").next().unwrap_or_default().to_string()
 }
 
-/// `blink` of `_ZN3app5blinkTk…`: a name of a kind that the demangler does not know begins with its
-/// identifiers all the same, each behind its length.
+/// `blink` of `_ZN3app5blinkTk…`: a name of a kind that the demangler does not know still begins
+/// with its identifiers, each behind its length.
 fn of_mangled(name: &str) -> Option<&str> {
     let mut rest = name.strip_prefix("_Z")?;
     rest = rest.strip_prefix('N').unwrap_or(rest);

@@ -380,7 +380,7 @@ bool scene::outside(const statement& line) {
       line_ = at;
       return fail(did == corank::step::ran    ? "a coroutine ran, and none was expected"
                   : did == corank::step::idle ? "nothing is ready"
-                                              : "it gave way");
+                                              : "it yielded to the system");
     }
     if (run) ++report_.polls;
     return !run || check(poll_over_, "the poll has ended before the trace says so");

@@ -75,7 +75,7 @@ impl Scheduler {
 
     /// Applies what was taken, block by block.
     ///
-    /// A cancellation runs code of the user's, and what others take in meanwhile comes after this.
+    /// A cancellation runs code of the user's, and what others collect meanwhile comes after this.
     fn apply_taken(&self) {
         while self.taken.get() != NONE {
             let block = self.block(self.taken.get());

@@ -30,7 +30,7 @@ struct Loaned {
     level: Priority,
     /// The coroutine that it lends to, by the first of its waiters that has one.
     borrower: Option<BlockRef>,
-    /// Whether more follows its level: further donations, or listeners that are told of it.
+    /// Whether more follows its level: further donations, or listeners that are notified of it.
     more: bool,
 }
 

@@ -355,7 +355,7 @@ fn meld(one: NonNull<Timer>, other: NonNull<Timer>) -> NonNull<Timer> {
 /// first.
 fn meld_all(first: Option<NonNull<Timer>>) -> Option<NonNull<Timer>> {
     let mut rest = first;
-    // Roots of the pairs so far, the last one first, by `next`.
+    // Roots of the melded pairs, the last one first, by `next`.
     let mut pairs: Option<NonNull<Timer>> = None;
     while let Some(one) = rest {
         let other = detach(one);

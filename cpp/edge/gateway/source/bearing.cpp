@@ -70,8 +70,8 @@ void bearing::measure(damage of, std::span<float> out) {
   imbalance.real = between(chance_, 0.05, 0.2);
   misalignment.imaginary = between(chance_, 0.01, 0.08);
   const double turned = between(chance_, 0, 1);
-  // The hits so far, with a fraction. The next hit comes when this reaches the next whole number,
-  // more or less.
+  // The number of hits by now, with a fraction. The next hit comes when this reaches the next whole
+  // number, more or less.
   double passed = between(chance_, 0, 1), next_hit = 1;
 
   for (size_t at = 0; at < out.size(); ++at) {

@@ -35,7 +35,7 @@ class page_server {
   struct client {
     descriptor socket;
     std::chrono::steady_clock::time_point until;
-    // The request so far; then the answer, whose rest begins at `sent`.
+    // The received part of the request; then the answer, whose rest begins at `sent`.
     std::string text;
     bool answers = false;
     size_t sent = 0;

@@ -55,8 +55,8 @@ class sequence_window {
     return begun_ && number > last_ && number - last_ > far;
   }
 
-  // Returns how many numbers between the first and the last were not seen and will not be accepted
-  // any more.
+  // Returns how many numbers between the first and the last were not seen and are not accepted any
+  // more.
   [[nodiscard]] uint64_t lost() const { return lost_; }
 
   // Returns how many of the last 64 numbers have not been seen yet.

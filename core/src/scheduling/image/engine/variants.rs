@@ -42,7 +42,7 @@ unsafe extern "C" fn create_alike(setup: &Setup) -> Option<NonNull<Scheduler>> {
 /// The number of the next scheduler that [`Engine::alternating`] makes in this address space.
 ///
 /// It does not start at 0. Otherwise an address space that begins with zeros instead of the image's
-/// contents would not be told from one that is right.
+/// contents could not be told apart from a correct one.
 static NEXT: AtomicUsize = AtomicUsize::new(1);
 
 unsafe extern "C" fn create_alternating(setup: &Setup) -> Option<NonNull<Scheduler>> {
