@@ -312,7 +312,7 @@ heard listen(int port, Enough enough) {
 
 }  // namespace
 
-TEST_F(System, ABrokerHearsTheLastStatusOfEachSensor) {
+TEST_F(System, ABrokerGetsTheLastStatusOfEachSensor) {
   const int port = free_port();
   // The gateway starts before the broker, and has messages to send.
   start("window = 5\n[mqtt]\nport = " + std::to_string(port) + "\ntopic = \"corank/test\"\n");
@@ -448,7 +448,7 @@ TEST_F(System, ABrokerThatAcknowledgesNothingHasABoundedNumberOfMessages) {
 }
 
 // The library keeps messages of the highest quality until they are released.
-TEST_F(System, ABrokerThatSendsMessagesIsLeft) {
+TEST_F(System, ABrokerThatSendsMessagesIsDisconnected) {
   descriptor listener;
   const int port = listen_at_a_free_port(listener);
   start("[mqtt]\nport = " + std::to_string(port) + "\ntopic = \"corank/test\"\n");
