@@ -421,20 +421,20 @@ fn the_last_priority_counts_wherever_it_comes_from() {
 /// They do so as long as a worker has the scheduler and does not go on.
 #[test]
 fn a_long_spin_calls_the_relax_hook() {
-    static GAVE_WAY: AtomicUsize = AtomicUsize::new(0);
+    static RELAXED: AtomicUsize = AtomicUsize::new(0);
     extern "C" fn relax() {
-        GAVE_WAY.fetch_add(1, Ordering::Relaxed);
+        RELAXED.fetch_add(1, Ordering::Relaxed);
     }
     let executor = SharedExecutor::with(Config::new().relax(relax));
     assert_eq!(executor.live(), 0);
-    assert_eq!(GAVE_WAY.load(Ordering::Relaxed), 0, "nothing waited");
+    assert_eq!(RELAXED.load(Ordering::Relaxed), 0, "nothing waited");
     let (holds, is_held) = mpsc::channel();
     thread::scope(|scope| {
         scope.spawn(|| {
             // The others wait while this makes a future.
             let spawned = executor.spawn_with(level(0), || {
                 holds.send(()).unwrap();
-                while GAVE_WAY.load(Ordering::Relaxed) < 3 {
+                while RELAXED.load(Ordering::Relaxed) < 3 {
                     thread::yield_now();
                 }
                 async {}

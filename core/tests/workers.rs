@@ -429,7 +429,7 @@ fn an_earlier_deadline_calls_a_sleeping_worker() {
     let sleeper = executor.worker(Waker::from(calls.clone()));
     let busy = worker(executor);
     let calls_for = |deadline| {
-        // Taken in: a coroutine that becomes ready calls no worker.
+        // Collected within: a coroutine that becomes ready calls no worker.
         busy.within(|| drop(executor.spawn(level(3), sleep_until(deadline)).unwrap()));
         assert_eq!(busy.step(), Step::Ran);
         calls.take()

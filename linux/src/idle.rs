@@ -41,7 +41,7 @@ pub(crate) struct Parker {
     /// The worker sets it after it was counted; whichever thread clears it then subtracts it from
     /// the count.
     short_polling: AtomicBool,
-    /// Polls begun so far, for the watchdog.
+    /// Number of polls begun, for the watchdog.
     polls: AtomicU64,
     thread: Thread,
 }

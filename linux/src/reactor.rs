@@ -231,7 +231,7 @@ impl Reactor {
         let _ = rustix::io::write(&self.interrupt, &1_u64.to_ne_bytes());
     }
 
-    /// Counts the system calls that asked for events so far.
+    /// Returns how many system calls have asked for events.
     pub(crate) fn checks(&self) -> u64 {
         self.checks.load(Ordering::Relaxed)
     }

@@ -33,7 +33,7 @@ struct State {
     /// Set if the other side is done or there was an error: reported once, and seen by each
     /// attempt.
     over: bool,
-    /// Events so far. The number would repeat after 2^64 events.
+    /// Number of events. It would repeat after 2^64 events.
     events: u64,
     /// The wakers of the next event, each once. Mostly one, which needs no memory of its own.
     waiting: SmallVec<[Waker; 1]>,

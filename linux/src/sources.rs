@@ -25,8 +25,8 @@ struct Free {
     /// Unused entries. It has room for all entries.
     entries: Vec<u32>,
     parts: usize,
-    /// Registrations so far: an event of an old registration does not reach the next one of the
-    /// same entry.
+    /// Number of registrations: an event of an old one does not reach the next one of the same
+    /// entry.
     registered: u32,
 }
 

@@ -32,7 +32,7 @@
  *
  * Memory orders are not modelled: os/abi/tests/loom.rs looks after those.
  *
- * Checked: everything that arrives is taken in, also while the coroutine computes; no process gets stuck; an executor that checks by
+ * Checked: everything that arrives is collected, also while the coroutine computes; no process gets stuck; an executor that checks by
  * itself is not interrupted; the handler is entered only unmasked, on a stack that is free. The checks can fail: each `broken` above takes something out, and `cargo xtask test` expects
  * spin to find the error. README.md says what is taken out.
  */
@@ -42,7 +42,7 @@
 #define ENTRIES 1       /* of the completion ring */
 
 byte put;               /* what has arrived: completions and wakes alike */
-byte taken;             /* what the executor has taken in */
+byte taken;             /* what the executor has collected */
 byte ring;              /* completions in the ring */
 byte kept;              /* completions that the kernel keeps because it is full */
 byte inbox;             /* wakes */
@@ -304,5 +304,5 @@ init {
     atomic { run Thread(); run Kernel(); run Handler(); run Completer(); run Waker() }
 }
 
-/* What has arrived is taken in, whatever the thread does meanwhile. */
+/* What has arrived is collected, whatever the thread does meanwhile. */
 ltl all_is_taken { [] ((put > taken) -> <> (put == taken)) }

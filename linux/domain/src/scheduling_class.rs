@@ -18,7 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::page::WORKERS;
 
-/// The policy by which a process lets Linux know of its levels.
+/// Selects what Linux learns of a process's levels.
 ///
 /// It depends on what the process may do without privileges, and on what it promises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -97,7 +97,7 @@ impl Shared {
     }
 
     /// Makes the agent tick from now on, because there is something to do.
-    pub(crate) fn wake_agent(&self) {
+    pub(crate) fn resume_agent(&self) {
         if self.agent_paused.load(Ordering::Relaxed)
             && self.agent_paused.swap(false, Ordering::AcqRel)
         {

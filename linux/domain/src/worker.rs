@@ -267,7 +267,7 @@ impl Worker {
             }
         };
         self.show(claim, now);
-        self.shared.wake_agent();
+        self.shared.resume_agent();
         let mut queue = self.queue.borrow_mut();
         membership.survey(&mut queue, now, timing);
         if now.saturating_sub(self.running_since.get()) > timing.slice && queue.has_aside_at(level)

@@ -103,7 +103,7 @@ fn contains(list: &str, tag: &str) -> bool {
 
 /// Tests whether what stands in `If-Range` proves that the client has a part of this very file.
 ///
-/// Its date does, once the file's last change lies so far back that no second one can have had the
+/// Its date does once the file's last change is old enough that no second change can have had the
 /// same date. A weak tag does not.
 fn proves(field: &str, version: &Version, now: Option<i64>) -> bool {
     /// Seconds.

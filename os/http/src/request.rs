@@ -20,7 +20,7 @@ const FIELDS: usize = 64;
 pub struct Scanner {
     looked_at: usize,
     has_line: bool,
-    /// The line that has begun is empty so far.
+    /// Nothing of the line that has begun was received yet.
     line_is_empty: bool,
     begun: bool,
 }

@@ -100,7 +100,7 @@ pub enum StepKind {
     Run(Id, Vec<PollLine>),
     /// The next pick must find no ready coroutine.
     Idle,
-    /// The next pick must give way to the system.
+    /// The next pick must yield to the system.
     GiveWay,
 }
 

@@ -52,7 +52,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes in everything that was pushed, oldest first.
+    /// Collects everything that was pushed, oldest first.
     #[cold]
     pub(crate) fn drain_inbox(&self) {
         self.published().clear_arriving();

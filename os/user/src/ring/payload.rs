@@ -130,8 +130,8 @@ unsafe impl Payload for Fill {
 
     fn finish(mut self, result: isize) -> Transferred {
         let result = check(result);
-        // SAFETY: the kernel has written so many bytes, and never more than the capacity that it
-        // was told.
+        // SAFETY: the kernel has written so many bytes, and never more than the capacity that the
+        // request named.
         unsafe { self.0.set_len(result.unwrap_or(0)) };
         (result, self.0)
     }
