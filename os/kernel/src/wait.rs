@@ -168,8 +168,8 @@ impl Turn<'_, '_, '_> {
     ///
     /// To be called under the lock that guards what the coroutine waits for, before that lock is
     /// released. So no wake comes between checking and waiting. `guarded` is what that lock guards,
-    /// or its guard: it is asked for because it cannot be named where the lock is not held any
-    /// more.
+    /// or its guard. This parameter exists because it cannot be named where the lock is not held
+    /// any more.
     pub(crate) fn wait<T: ?Sized>(&mut self, guarded: &T) {
         let _ = guarded;
         let waker = self.context.waker();
