@@ -161,7 +161,7 @@ fn release_races_with_acquire() {
     });
 }
 
-/// A permit that goes to a waiter that gives up at the same time is not lost either.
+/// A permit that goes to a waiter that is dropped at the same time is not lost either.
 #[test]
 fn release_races_with_a_waiter_that_leaves() {
     explore(3, || {
@@ -275,7 +275,7 @@ fn signal_races_with_wait() {
     });
 }
 
-/// A signal to a waiter that gives up at the same time is given again.
+/// A signal to a waiter that is dropped at the same time is given again.
 #[test]
 fn signal_races_with_a_waiter_that_leaves() {
     explore(2, || {

@@ -224,7 +224,7 @@ corank::task<> takes_permit(storage, char name) {
   co_await corank::wait_for_wake{};
 }
 
-corank::task<> hears(storage, char name) {
+corank::task<> waits_for_alarm(storage, char name) {
   co_await alarm_event;
   log(name);
 }
@@ -268,13 +268,13 @@ TEST(waiting, permits_go_to_the_most_urgent) {
 }
 
 TEST(waiting, event_lets_all_through_and_stays_set) {
-  auto a = spawn(priority{5}, hears({}, 'a'));
-  auto b = spawn(priority{4}, hears({}, 'b'));
+  auto a = spawn(priority{5}, waits_for_alarm({}, 'a'));
+  auto b = spawn(priority{4}, waits_for_alarm({}, 'b'));
   executor.run_until_idle();
   EXPECT_LOG("");
   alarm_event.set();
   alarm_event.reset();  // an earlier waiter is still ready
-  auto c = spawn(priority{3}, hears({}, 'c'));
+  auto c = spawn(priority{3}, waits_for_alarm({}, 'c'));
   executor.run_until_idle();
   EXPECT_LOG("ba");
   alarm_event.set();

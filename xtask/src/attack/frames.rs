@@ -109,7 +109,7 @@ fn serve(wire: Wire, seed: u64, is_over: &AtomicBool) -> Result<()> {
         served += usize::from(answered);
         if served >= CONNECTIONS && bursts >= BURSTS {
             client.end_server();
-            for frame in hostile.gives_up() {
+            for frame in hostile.resets() {
                 client.wire().send(&frame);
             }
         }

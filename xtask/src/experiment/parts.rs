@@ -154,11 +154,11 @@ mod tests {
         let part = |parts: &mut Parts, name: &str| {
             let mut part = Command::new(command.get_program());
             part.args(command.get_args()).arg(name);
-            let mut heard = Vec::new();
+            let mut received = Vec::new();
             parts
-                .run(name, &part, &[], |line| heard.push(line.to_string()))
+                .run(name, &part, &[], |line| received.push(line.to_string()))
                 .unwrap();
-            assert_eq!(heard, [name]);
+            assert_eq!(received, [name]);
         };
         let runs = || fs::read_to_string(&mark).unwrap().lines().count();
         // The first run is interrupted after the first part.

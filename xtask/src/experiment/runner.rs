@@ -320,10 +320,10 @@ mod tests {
     #[test]
     fn lines_are_put_together() {
         let mut lines = Lines::default();
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         for part in ["on", "e\r\ntw", "o\n", "unfinished"] {
-            lines.feed(part.as_bytes(), |line| heard.push(line.to_string()));
+            lines.feed(part.as_bytes(), |line| received.push(line.to_string()));
         }
-        assert_eq!(heard, ["one", "two"]);
+        assert_eq!(received, ["one", "two"]);
     }
 }

@@ -119,19 +119,19 @@ mod tests {
     #[test]
     fn a_path_that_leads_nowhere_and_a_file_that_is_no_program_are_refused() {
         let folder = Folder::new("check");
-        let complaint = |path: &PathBuf| {
+        let error = |path: &PathBuf| {
             let error = check(std::slice::from_ref(path)).unwrap_err();
             format!("{error:#}")
         };
         let missing = folder.0.join("missing");
-        assert!(complaint(&missing).starts_with("can't read "));
-        assert!(complaint(&folder.0).starts_with("can't read "));
+        assert!(error(&missing).starts_with("can't read "));
+        assert!(error(&folder.0).starts_with("can't read "));
         let text = folder.file("text", b"#!/bin/sh\n");
-        assert!(complaint(&text).contains("text is not a program"));
+        assert!(error(&text).contains("text is not a program"));
         let foreign = folder.file("foreign", &header(62, ET_EXEC));
-        assert!(complaint(&foreign).contains("64-bit RISC-V"));
+        assert!(error(&foreign).contains("64-bit RISC-V"));
         let object = folder.file("object", &header(EM_RISCV, 1));
-        assert!(complaint(&object).contains("64-bit RISC-V"));
+        assert!(error(&object).contains("64-bit RISC-V"));
         let good = folder.file("good", &header(EM_RISCV, ET_EXEC));
         check(&[good]).unwrap();
     }

@@ -29,8 +29,8 @@ energy_counters::energy_counters(const std::string& folder) {
     if (now && range) counters_.push_back({file, *range, *now});
   }
   if (counters_.empty())
-    complaint_ = found ? "the energy counters in " + folder + " can only be read by root"
-                       : "this machine has no energy counters (" + folder + " has no package)";
+    error_ = found ? "the energy counters in " + folder + " can only be read by root"
+                   : "this machine has no energy counters (" + folder + " has no package)";
 }
 
 std::optional<uint64_t> energy_counters::since_last() {

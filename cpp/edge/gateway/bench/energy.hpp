@@ -14,7 +14,7 @@ class energy_counters {
   explicit energy_counters(const std::string& folder = "/sys/class/powercap");
 
   // Returns the reason why there are no counters, or an empty text if there are some.
-  [[nodiscard]] std::string complaint() const { return complaint_; }
+  [[nodiscard]] std::string error() const { return error_; }
 
   // Returns the microjoules since the last call, of the whole processor and not of this program
   // alone. Returns no value without counters.
@@ -27,7 +27,7 @@ class energy_counters {
     uint64_t last;
   };
   std::vector<counter> counters_;
-  std::string complaint_;
+  std::string error_;
 };
 
 }  // namespace bench

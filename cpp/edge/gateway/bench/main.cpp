@@ -112,9 +112,9 @@ double nanoseconds(clockid_t of) {
 class experiment {
  public:
   explicit experiment(const options& chosen) : chosen_(chosen) {
-    std::printf("energy: %s\n", energy_.complaint().empty()
+    std::printf("energy: %s\n", energy_.error().empty()
                                     ? "counted by the kernel for the whole processor"
-                                    : energy_.complaint().c_str());
+                                    : energy_.error().c_str());
     // A line for each model, as in the thesis.
     if (!chosen.gpio_chip.empty())
       for (unsigned each = 0; each < 2; ++each)

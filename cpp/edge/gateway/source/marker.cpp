@@ -21,16 +21,16 @@ struct marker::state {
 };
 
 marker::marker(const std::string& chip, unsigned line) : state_(std::make_unique<state>()) {
-  const auto complaint = [&](const std::string& what) {
+  const auto failure = [&](const std::string& what) {
     return std::runtime_error(what + ": " + std::strerror(errno) +
                               "; `gpioinfo` lists what there is");
   };
   state_->chip.reset(gpiod_chip_open_lookup(chip.c_str()));
-  if (!state_->chip) throw complaint("the GPIO chip `" + chip + "` can't be opened");
+  if (!state_->chip) throw failure("the GPIO chip `" + chip + "` can't be opened");
   state_->line = gpiod_chip_get_line(state_->chip.get(), line);
   if (state_->line == nullptr || gpiod_line_request_output(state_->line, "corank-gateway", 0) != 0)
-    throw complaint("line " + std::to_string(line) + " of the GPIO chip `" + chip +
-                    "` can't be used");
+    throw failure("line " + std::to_string(line) + " of the GPIO chip `" + chip +
+                  "` can't be used");
 }
 
 marker::~marker() { gpiod_line_release(state_->line); }

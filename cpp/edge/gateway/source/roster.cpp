@@ -30,7 +30,7 @@ roster::roster(std::shared_ptr<const sensor_table> table, const key& of_gateway,
 roster::sensor roster::make_sensor(const key& of_gateway, uint32_t number, instant now) const {
   sensor made;
   made.secret = key_of_sensor(of_gateway, number);
-  made.heard = now;
+  made.last_received = now;
   return made;
 }
 
@@ -59,8 +59,8 @@ fate roster::judge(std::span<const std::byte> datagram, size_t bytes, header& he
 fate roster::place_in_session(sensor& of, const header& head, instant now, clock_time clock) const {
   const auto ahead = static_cast<uint64_t>(std::chrono::microseconds(rules_.session_ahead).count());
   const uint64_t latest = clock + std::min(ahead, std::numeric_limits<uint64_t>::max() - clock);
-  switch (
-      of.numbers.see(head.session, head.sequence, latest, now - of.heard >= rules_.silent_after)) {
+  switch (of.numbers.see(head.session, head.sequence, latest,
+                         now - of.last_received >= rules_.silent_after)) {
     case arrival::in_order:
       return fate::accepted;
     case arrival::late:
@@ -88,7 +88,7 @@ fate roster::accept(std::byte* slot, size_t bytes, instant now, clock_time clock
       of.late += became == fate::late;
       // The time of the last datagram counts, whatever the earlier ones have said.
       if (became == fate::accepted) of.time = head.time;
-      of.heard = now;
+      of.last_received = now;
       if (of.status == condition::silent) of.status = condition::waiting;
       of.window.push_back(std::exchange(slot, nullptr));
       if (of.window.size() % rules_.window == 0) due_.push_back(place);
@@ -134,7 +134,7 @@ std::vector<report> roster::check_silence(instant now) {
   std::vector<report> reports;
   for (size_t place = 0; place < sensors_.size(); ++place) {
     sensor& of = sensors_[place];
-    if (of.status == condition::silent || now - of.heard < rules_.silent_after) continue;
+    if (of.status == condition::silent || now - of.last_received < rules_.silent_after) continue;
     of.status = condition::silent;
     reports.push_back(report_of(place, of.status));
   }

@@ -147,7 +147,7 @@ class roster {
     key secret;
     session_history numbers;
     uint64_t time = 0;
-    instant heard;
+    instant last_received;
     condition status = condition::waiting;
     uint64_t received = 0, late = 0, duplicated = 0;
     // Measurements that have not been classified; during a batch, the number of them in it.

@@ -266,8 +266,7 @@ int main(int count, char** arguments) {
       "2\nsilent_after_ms = 50\nmetrics = \"127.0.0.1:0\"\n[mqtt]\nport = " +
       std::to_string(ntohs(address.sin_port)) + "\ntopic = \"corank/test\"\n";
   files.write("gateway.toml", configuration);
-  program gateway({CORANK_GATEWAY, "--config", files.file("gateway.toml")},
-                  files.file("complaints"));
+  program gateway({CORANK_GATEWAY, "--config", files.file("gateway.toml")}, files.file("errors"));
   const json started = json::parse(gateway.line());
   std::atomic<uint64_t> lines = 0;
   bool ended_well = false;

@@ -51,8 +51,7 @@ class folder {
 // the test.
 class program {
  public:
-  program(const std::vector<std::string>& command, const std::string& complaints)
-      : complaints_(complaints) {
+  program(const std::vector<std::string>& command, const std::string& errors) : errors_(errors) {
     int ends[2];
     checked(pipe2(ends, O_CLOEXEC), "making a pipe");
     out_ = descriptor(ends[0]);
@@ -60,9 +59,8 @@ class program {
     std::vector<char*> arguments;
     for (const std::string& each : command) arguments.push_back(const_cast<char*>(each.c_str()));
     arguments.push_back(nullptr);
-    const int errors =
-        checked(open(complaints.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600),
-                "opening a file");
+    const int errors = checked(
+        open(errors.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), "opening a file");
     pid_ = checked(fork(), "starting a program");
     if (pid_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -115,12 +113,12 @@ class program {
 
   // Returns the errors that the program has written.
   [[nodiscard]] std::string said() const {
-    std::ifstream in(complaints_);
+    std::ifstream in(errors_);
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
  private:
-  std::string complaints_;
+  std::string errors_;
   descriptor out_;
   pid_t pid_ = -1;
   std::string rest_;

@@ -64,7 +64,7 @@ TEST(Bearing, HitsComeAsOftenAsTheGeometrySays) {
     std::vector<int16_t> bins(features);
     spectrum transforms(features);
     // There are several measurements, because one may have a fault that is hardly measurable.
-    int heard = 0;
+    int found = 0;
     for (int time = 0; time < 8; ++time) {
       on.measure(damage::outer_race, samples);
       // The differences of adjacent samples isolate the ringing, and their absolute value is its
@@ -82,10 +82,10 @@ TEST(Bearing, HitsComeAsOftenAsTheGeometrySays) {
         return *std::max_element(bins.begin() + static_cast<std::ptrdiff_t>(low / hertz_per_bin),
                                  bins.begin() + static_cast<std::ptrdiff_t>(high / hertz_per_bin));
       };
-      heard += loudest(0.94 * rate, 1.06 * rate) >
+      found += loudest(0.94 * rate, 1.06 * rate) >
                loudest(1.2 * rate, 1.8 * rate) + (1 << fraction_bits) / 4;
     }
-    EXPECT_GE(heard, 4) << number;
+    EXPECT_GE(found, 4) << number;
   }
 }
 

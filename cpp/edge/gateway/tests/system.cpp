@@ -84,7 +84,7 @@ class System : public testing::Test {
     files.write("gateway.toml", configuration(entries));
     gateway.emplace(
         std::vector<std::string>{gateway_program, "--config", files.file("gateway.toml")},
-        files.file("complaints"));
+        files.file("errors"));
     started = event("started");
   }
 
@@ -125,12 +125,12 @@ class System : public testing::Test {
   }
 
   // Runs a gateway that cannot start. Returns its error.
-  std::string complaint(const std::string& entries, const std::vector<std::string>& options = {}) {
+  std::string error_of(const std::string& entries, const std::vector<std::string>& options = {}) {
     files.write("gateway.toml", entries);
     std::vector<std::string> command{gateway_program, files.file("gateway.toml")};
     command.insert(command.end(), options.begin(), options.end());
-    std::filesystem::remove(files.file("complaints"));
-    program failing(command, files.file("complaints"));
+    std::filesystem::remove(files.file("errors"));
+    program failing(command, files.file("errors"));
     EXPECT_EQ(failing.wait(), 1);
     return failing.said();
   }
@@ -285,17 +285,17 @@ TEST_F(System, PrometheusIsAnswered) {
 namespace {
 
 // The messages that a subscriber has received: the last one of each topic.
-using heard = std::map<std::string, std::string>;
+using messages_by_topic = std::map<std::string, std::string>;
 
 // Subscribes, and receives until `enough` is true of all messages.
 template <class Enough>
-heard listen(int port, Enough enough) {
-  heard messages;
+messages_by_topic listen(int port, Enough enough) {
+  messages_by_topic messages;
   mosquitto_lib_init();
   mosquitto* const client = mosquitto_new(nullptr, true, &messages);
   mosquitto_message_callback_set(
       client, [](mosquitto*, void* to, const mosquitto_message* message) {
-        (*static_cast<heard*>(to))[message->topic] = std::string(
+        (*static_cast<messages_by_topic*>(to))[message->topic] = std::string(
             static_cast<const char*>(message->payload), static_cast<size_t>(message->payloadlen));
       });
   EXPECT_EQ(mosquitto_connect(client, "127.0.0.1", port, 60), MOSQ_ERR_SUCCESS);
@@ -304,7 +304,7 @@ heard listen(int port, Enough enough) {
   while (!enough(messages) && std::chrono::steady_clock::now() < end &&
          mosquitto_loop(client, 100, 1) == MOSQ_ERR_SUCCESS) {
   }
-  EXPECT_TRUE(enough(messages)) << messages.size() << " topics were heard";
+  EXPECT_TRUE(enough(messages)) << messages.size() << " topics were received";
   mosquitto_destroy(client);
   mosquitto_lib_cleanup();
   return messages;
@@ -323,7 +323,8 @@ TEST_F(System, ABrokerGetsTheLastStatusOfEachSensor) {
                                  " 127.0.0.1\nallow_anonymous true\npersistence false\n");
   const program broker({broker_program, "-c", files.file("broker.conf")}, files.file("broker"));
   while (text_of(files.file("broker")).find("running") == std::string::npos) usleep(10'000);
-  const heard first = listen(port, [](const heard& all) { return all.size() == 4; });
+  const messages_by_topic first =
+      listen(port, [](const messages_by_topic& all) { return all.size() == 4; });
   EXPECT_EQ(first.at("corank/test/state"), "online");
   for (int sensor = 1; sensor <= 3; ++sensor) {
     const json message = json::parse(first.at("corank/test/sensor/" + std::to_string(sensor)));
@@ -332,12 +333,12 @@ TEST_F(System, ABrokerGetsTheLastStatusOfEachSensor) {
   }
   // A connected client receives the next messages.
   sense({"--first", "4", "--sensors", "1", "--count", "5", "--rate", "1000"});
-  listen(port, [](const heard& all) { return all.contains("corank/test/sensor/4"); });
+  listen(port, [](const messages_by_topic& all) { return all.contains("corank/test/sensor/4"); });
   // The broker sends the message that the gateway cannot send any more.
   gateway->signal(SIGKILL);
   gateway->wait();
   EXPECT_EQ(listen(port,
-                   [](const heard& all) {
+                   [](const messages_by_topic& all) {
                      return all.contains("corank/test/state") &&
                             all.at("corank/test/state") == "offline";
                    })
@@ -345,11 +346,11 @@ TEST_F(System, ABrokerGetsTheLastStatusOfEachSensor) {
             5u);
 
   start("[mqtt]\nport = " + std::to_string(port) + "\ntopic = \"corank/test\"\n");
-  listen(port, [](const heard& all) {
+  listen(port, [](const messages_by_topic& all) {
     return all.contains("corank/test/state") && all.at("corank/test/state") == "online";
   });
   stop();
-  listen(port, [](const heard& all) {
+  listen(port, [](const messages_by_topic& all) {
     return all.contains("corank/test/state") && all.at("corank/test/state") == "offline";
   });
 }
@@ -507,31 +508,31 @@ TEST_F(System, ErrorsAtTheStartAreExplained) {
   const auto says = [](const std::string& said, const std::string& part) {
     EXPECT_NE(said.find(part), std::string::npos) << said;
   };
-  says(complaint("listen = 5\n"), "`listen` must be a text");
-  says(complaint("listen =\n"), "gateway.toml:1: ");
-  says(complaint(""), "`key_file` is missing");
-  says(complaint("key_file = \"gateway.key\"\n"), "`weights` is missing");
-  says(complaint(configuration("window = 99999\n")), "line 5: `window` must be from 1 to 10000");
-  says(complaint(configuration("window = 9223372036854775807\n")),
+  says(error_of("listen = 5\n"), "`listen` must be a text");
+  says(error_of("listen =\n"), "gateway.toml:1: ");
+  says(error_of(""), "`key_file` is missing");
+  says(error_of("key_file = \"gateway.key\"\n"), "`weights` is missing");
+  says(error_of(configuration("window = 99999\n")), "line 5: `window` must be from 1 to 10000");
+  says(error_of(configuration("window = 9223372036854775807\n")),
        "line 5: `window` must be from 1 to 10000");
-  says(complaint(configuration("window = 18446744073709551615\n")), "gateway.toml:5: ");
-  says(complaint(configuration("window = 2.0\n")), "line 5: `window` must be a whole number");
-  says(complaint(configuration("session_ahead_ms = -1\n")),
+  says(error_of(configuration("window = 18446744073709551615\n")), "gateway.toml:5: ");
+  says(error_of(configuration("window = 2.0\n")), "line 5: `window` must be a whole number");
+  says(error_of(configuration("session_ahead_ms = -1\n")),
        "line 5: `session_ahead_ms` must be from 0");
-  says(complaint(configuration("metrics = \"127.0.0.1:70000\"\n")),
+  says(error_of(configuration("metrics = \"127.0.0.1:70000\"\n")),
        "line 5: `metrics` must be HOST:PORT");
-  says(complaint("listen = \"127.0.0.1:99999\"\n"), "line 1: `listen` must be HOST:PORT");
-  says(complaint(configuration("windows = 3\n")), "line 5: there is no entry `windows`");
-  says(complaint(configuration("window = 3\nalarm_after = 4\n")), "`alarm_after` is greater");
-  says(complaint(configuration("model = \"threads\"\n")), "must be `sequential` or `coroutine`");
-  says(complaint(configuration("[mqtt]\nport = 70000\n")), "`mqtt.port` must be from 1 to 65535");
-  says(complaint(configuration("[mqtt]\ntopic = \"a/#\"\n")), "is no topic");
-  says(complaint(configuration("metrics = \"nowhere\"\n")), "`metrics` must be HOST:PORT");
-  says(complaint(configuration("metrics = \"no such host:1\"\n")), "metrics can't be served");
-  says(complaint(configuration("output = \"no/such/folder\"\n")), "no/such/folder");
-  says(complaint(configuration("[gpio]\nchip = \"no-such-chip\"\n")), "GPIO");
+  says(error_of("listen = \"127.0.0.1:99999\"\n"), "line 1: `listen` must be HOST:PORT");
+  says(error_of(configuration("windows = 3\n")), "line 5: there is no entry `windows`");
+  says(error_of(configuration("window = 3\nalarm_after = 4\n")), "`alarm_after` is greater");
+  says(error_of(configuration("model = \"threads\"\n")), "must be `sequential` or `coroutine`");
+  says(error_of(configuration("[mqtt]\nport = 70000\n")), "`mqtt.port` must be from 1 to 65535");
+  says(error_of(configuration("[mqtt]\ntopic = \"a/#\"\n")), "is no topic");
+  says(error_of(configuration("metrics = \"nowhere\"\n")), "`metrics` must be HOST:PORT");
+  says(error_of(configuration("metrics = \"no such host:1\"\n")), "metrics can't be served");
+  says(error_of(configuration("output = \"no/such/folder\"\n")), "no/such/folder");
+  says(error_of(configuration("[gpio]\nchip = \"no-such-chip\"\n")), "GPIO");
   files.write("gateway.key", "no key");
-  says(complaint(configuration(""), {"--check"}), "gateway.key: a key is 64 hexadecimal digits");
+  says(error_of(configuration(""), {"--check"}), "gateway.key: a key is 64 hexadecimal digits");
 }
 
 // Both programs at one address, and `--check` of a valid configuration.
@@ -540,8 +541,8 @@ TEST_F(System, AnAddressInUseIsRefused) {
   std::string same = configuration("");
   const std::string address = started.at("listen");
   same.replace(same.find("127.0.0.1:0"), 11, address);
-  EXPECT_NE(complaint(same).find("Address already in use"), std::string::npos);
-  program check({gateway_program, files.file("gateway.toml"), "--check"}, files.file("complaints"));
+  EXPECT_NE(error_of(same).find("Address already in use"), std::string::npos);
+  program check({gateway_program, files.file("gateway.toml"), "--check"}, files.file("errors"));
   EXPECT_NE(check.line().find("50 sensors with 256 bins each"), std::string::npos);
   EXPECT_EQ(check.wait(), 0);
 }

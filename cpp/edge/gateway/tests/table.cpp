@@ -21,7 +21,7 @@ class Table : public testing::Test {
     return sensor_table::read(file);
   }
   // Returns the error for such a file. It must name the file.
-  std::string complaint(const std::string& text) const {
+  std::string error_of(const std::string& text) const {
     try {
       read(text);
     } catch (const std::runtime_error& error) {
@@ -36,8 +36,8 @@ class Table : public testing::Test {
       testing::TempDir() + "gateway-tests-table-" + std::to_string(getpid()) + ".json";
 };
 
-bool says(const std::string& complaint, const std::string& part) {
-  return complaint.find(part) != std::string::npos;
+bool says(const std::string& error, const std::string& part) {
+  return error.find(part) != std::string::npos;
 }
 
 }  // namespace
@@ -59,42 +59,40 @@ TEST_F(Table, BadFilesAreRefused) {
     return R"({"format": 1, "sensors": [)" + machines + "]}";
   };
   const std::string good = R"({"sensor": 1, "threshold": 0, "weights": [1]})";
-  EXPECT_TRUE(says(complaint(""), "parse error"));
-  EXPECT_TRUE(says(complaint(with(good).substr(0, 40)), "parse error"));
-  EXPECT_TRUE(says(complaint("[]"), ""));
-  EXPECT_TRUE(says(complaint(R"({"format": 2, "sensors": []})"), "`format` must be 1"));
-  EXPECT_TRUE(says(complaint(R"({"format": 1})"), "sensors"));
-  EXPECT_TRUE(says(complaint(with("")), "there are no sensors"));
-  EXPECT_TRUE(says(complaint(with(good + "," + good)), "sensor 1 is there twice"));
-  EXPECT_TRUE(
-      says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": []})")), "0 weights"));
-  EXPECT_TRUE(says(complaint(with(good + R"(,{"sensor": 2, "threshold": 0, "weights": [1, 2]})")),
+  EXPECT_TRUE(says(error_of(""), "parse error"));
+  EXPECT_TRUE(says(error_of(with(good).substr(0, 40)), "parse error"));
+  EXPECT_TRUE(says(error_of("[]"), ""));
+  EXPECT_TRUE(says(error_of(R"({"format": 2, "sensors": []})"), "`format` must be 1"));
+  EXPECT_TRUE(says(error_of(R"({"format": 1})"), "sensors"));
+  EXPECT_TRUE(says(error_of(with("")), "there are no sensors"));
+  EXPECT_TRUE(says(error_of(with(good + "," + good)), "sensor 1 is there twice"));
+  EXPECT_TRUE(says(error_of(with(R"({"sensor": 1, "threshold": 0, "weights": []})")), "0 weights"));
+  EXPECT_TRUE(says(error_of(with(good + R"(,{"sensor": 2, "threshold": 0, "weights": [1, 2]})")),
                    "all must have as many"));
-  EXPECT_TRUE(says(complaint(with(R"({"sensor": -1, "threshold": 0, "weights": [1]})")),
+  EXPECT_TRUE(says(error_of(with(R"({"sensor": -1, "threshold": 0, "weights": [1]})")),
                    "sensors[0].sensor must be"));
-  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 3000000000, "weights": [1]})")),
+  EXPECT_TRUE(says(error_of(with(R"({"sensor": 1, "threshold": 3000000000, "weights": [1]})")),
                    "sensors[0].threshold must be"));
-  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": [40000]})")),
+  EXPECT_TRUE(says(error_of(with(R"({"sensor": 1, "threshold": 0, "weights": [40000]})")),
                    "sensors[0].weights[0], a weight, must be"));
-  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": [1.5]})")),
+  EXPECT_TRUE(says(error_of(with(R"({"sensor": 1, "threshold": 0, "weights": [1.5]})")),
                    "sensors[0].weights[0], a weight, must be"));
   EXPECT_TRUE(
-      says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": [32767, 32767, -2]})")),
+      says(error_of(with(R"({"sensor": 1, "threshold": 0, "weights": [32767, 32767, -2]})")),
            "too large"));
   // A number that a conversion to a signed type makes -1.
+  EXPECT_TRUE(says(
+      error_of(with(good + R"(,{"sensor": 2, "threshold": 0, "weights": [18446744073709551615]})")),
+      "sensors[1].weights[0], a weight, must be"));
   EXPECT_TRUE(
-      says(complaint(
-               with(good + R"(,{"sensor": 2, "threshold": 0, "weights": [18446744073709551615]})")),
-           "sensors[1].weights[0], a weight, must be"));
-  EXPECT_TRUE(
-      says(complaint(with(R"({"sensor": 1, "threshold": 18446744073709551615, "weights": [1]})")),
+      says(error_of(with(R"({"sensor": 1, "threshold": 18446744073709551615, "weights": [1]})")),
            "sensors[0].threshold must be"));
   EXPECT_TRUE(
-      says(complaint(with(R"({"sensor": 18446744073709551615, "threshold": 0, "weights": [1]})")),
+      says(error_of(with(R"({"sensor": 18446744073709551615, "threshold": 0, "weights": [1]})")),
            "sensors[0].sensor must be"));
-  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": [1e400]})")),
-                   "out_of_range"));
-  EXPECT_TRUE(says(complaint(with(R"({"sensor": 1, "threshold": 0, "weights": {"a": 1}})")),
+  EXPECT_TRUE(
+      says(error_of(with(R"({"sensor": 1, "threshold": 0, "weights": [1e400]})")), "out_of_range"));
+  EXPECT_TRUE(says(error_of(with(R"({"sensor": 1, "threshold": 0, "weights": {"a": 1}})")),
                    "sensors[0].weights must be a list"));
   EXPECT_NO_THROW(read(with(R"({"sensor": 1, "threshold": 0, "weights": [32767, 32767, -1]})")));
   std::remove(file.c_str());

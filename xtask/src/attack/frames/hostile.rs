@@ -79,12 +79,12 @@ impl Segment {
 
 pub(super) struct Hostile {
     rng: Rng,
-    heard: Vec<Segment>,
+    received: Vec<Segment>,
     /// Hostile computers that the machine has asked for hardware addresses, by the last byte of the
     /// address.
     asked: Vec<u8>,
-    /// The connection that was given up last.
-    given_up: usize,
+    /// The connection that was reset last.
+    last_reset: usize,
     /// Whether the machine has answered the last [question](Hostile::question).
     is_answered: bool,
 }
@@ -101,9 +101,9 @@ impl Hostile {
     pub(super) fn new(rng: Rng) -> Self {
         Self {
             rng,
-            heard: Vec::new(),
+            received: Vec::new(),
             asked: Vec::new(),
-            given_up: 0,
+            last_reset: 0,
             is_answered: false,
         }
     }
@@ -118,9 +118,9 @@ impl Hostile {
             }
         } else if let Some(segment) = segment(frame) {
             let is_same = |other: &Segment| other.ends() == segment.ends();
-            match self.heard.iter().position(is_same) {
-                Some(at) => self.heard[at] = segment,
-                None if self.heard.len() < MEMORY => self.heard.push(segment),
+            match self.received.iter().position(is_same) {
+                Some(at) => self.received[at] = segment,
+                None if self.received.len() < MEMORY => self.received.push(segment),
                 None => {}
             }
         }
@@ -131,15 +131,15 @@ impl Hostile {
     ///
     /// It resets one connection after the other, again and again, as a computer does that has no
     /// such connection.
-    pub(super) fn gives_up(&mut self) -> Vec<Vec<u8>> {
+    pub(super) fn resets(&mut self) -> Vec<Vec<u8>> {
         let asked = std::mem::take(&mut self.asked);
         let mut frames: Vec<_> = asked
             .into_iter()
             .map(|computer| self.whole_arp(computer, REPLY))
             .collect();
-        if !self.heard.is_empty() {
-            self.given_up = (self.given_up + 1) % self.heard.len();
-            let segment = self.heard[self.given_up];
+        if !self.received.is_empty() {
+            self.last_reset = (self.last_reset + 1) % self.received.len();
+            let segment = self.received[self.last_reset];
             let mut payload = segment.header(RESET, segment.next, segment.acknowledge, 0, 0);
             payload.extend([0; 4]);
             let mut frame = self.packet(segment.address, TCP, payload, 0x4000);
@@ -203,7 +203,7 @@ impl Hostile {
             }
             6..=8 => self.tcp(None),
             _ => {
-                let known = self.rng.choice(&self.heard).copied();
+                let known = self.rng.choice(&self.received).copied();
                 self.tcp(known)
             }
         }
@@ -488,11 +488,11 @@ mod tests {
             next: 100,
             acknowledge: 200,
         };
-        let heard = (0..100).find_map(|_| {
+        let received = (0..100).find_map(|_| {
             let frame = hostile.tcp(Some(segment));
-            super::segment(&frame).filter(|heard| heard.next == 200)
+            super::segment(&frame).filter(|received| received.next == 200)
         });
-        let heard = heard.expect("one of a hundred is not damaged");
-        assert_eq!((heard.here, heard.there), (50_001, 7));
+        let received = received.expect("one of a hundred is not damaged");
+        assert_eq!((received.here, received.there), (50_001, 7));
     }
 }

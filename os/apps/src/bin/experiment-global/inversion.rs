@@ -77,8 +77,8 @@ struct Scene {
 struct Ends {
     /// One for each coroutine that is woken from outside.
     arrivals: Vec<OwnedFd>,
-    tells: OwnedFd,
-    hears: OwnedFd,
+    output: OwnedFd,
+    input: OwnedFd,
 }
 
 fn pipes(count: usize) -> Result<Vec<Pipe>, String> {
@@ -93,7 +93,7 @@ impl Scene {
     /// Runs the load and returns all stretches of the run.
     fn observe(self) -> Result<Vec<Stretch>, String> {
         let logs = pipes(self.processes)?;
-        // Process i tells process i + 1, in a circle.
+        // Process i writes to process i + 1, in a circle.
         let ring = pipes(self.processes)?;
         let arrivals = match self.wake {
             Wake::Arrival => pipes(self.processes * usize::from(TIMED))?,
@@ -109,8 +109,8 @@ impl Scene {
                     let own = arrivals.iter().skip(first).take(TIMED.into());
                     let ends = Ends {
                         arrivals: own.map(|pipe| other(&pipe.reader)).collect(),
-                        tells: other(&ring[index].writer),
-                        hears: other(&ring[(index + 1) % self.processes].reader),
+                        output: other(&ring[index].writer),
+                        input: other(&ring[(index + 1) % self.processes].reader),
                     };
                     let log = other(&logs[index].writer);
                     drop((ring, logs, arrivals, go.writer));
@@ -199,16 +199,16 @@ impl Scene {
         runtime::run(Priority::MOST_URGENT, self.global, async move {
             let at = |place| Priority::new(level(place)).expect("below 64");
             let begin = time::nanoseconds();
-            let (heard, hears) = (log.clone(), ends.hears);
+            let (log_of_input, input) = (log.clone(), ends.input);
             let mut tasks = Vec::new();
             tasks.push(spawn(at(0), async move {
-                while let Some(ready) = receive_time(&hears).await {
-                    heard.work(level(0), ready, 2, SLICE).await;
+                while let Some(ready) = receive_time(&input).await {
+                    log_of_input.work(level(0), ready, 2, SLICE).await;
                 }
             }));
-            let (mut arrivals, mut teller) = (ends.arrivals, Some(ends.tells));
+            let (mut arrivals, mut sender) = (ends.arrivals, Some(ends.output));
             for place in (1..=TIMED).rev() {
-                let (log, tells, arrivals) = (log.clone(), teller.take(), arrivals.pop());
+                let (log, output, arrivals) = (log.clone(), sender.take(), arrivals.pop());
                 let task = async move {
                     for due in self.due(index, place) {
                         let ready = match &arrivals {
@@ -218,10 +218,10 @@ impl Scene {
                             None => wait_until(begin + due).await,
                         };
                         log.work(level(place), ready, SLICES, SLICE).await;
-                        if let Some(tells) = &tells {
+                        if let Some(output) = &output {
                             // Written at once: a call that waits in the ring for the next entry has
                             // sent nothing yet.
-                            assert_eq!(tells.write(&time::ticks().to_le_bytes()), Ok(8));
+                            assert_eq!(output.write(&time::ticks().to_le_bytes()), Ok(8));
                         }
                     }
                 };
