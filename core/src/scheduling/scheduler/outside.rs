@@ -40,7 +40,7 @@ impl Scheduler {
         // the block in.
         self.published().announce(block.level());
         if block.signals.is_closed() {
-            // No drain will take it in. Whichever of this and `close` comes second takes the
+            // No drain will collect it. Whichever of this and `close` comes second takes the
             // announcement back.
             self.published().clear_arriving();
         }

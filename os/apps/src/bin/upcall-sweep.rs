@@ -449,7 +449,7 @@ fn waiting(sweep: &mut Sweep) {
     })
     .expect("a thread");
     let round = Arc::new(AtomicU32::new(0));
-    let (bell, stop) = (gate.clone(), shared.clone());
+    let (last_gate, stop) = (gate.clone(), shared.clone());
     run(sweep, async move |sweep, nops| {
         let round = round.fetch_add(1, Ordering::Relaxed) + 1;
         gate.up();
@@ -468,7 +468,7 @@ fn waiting(sweep: &mut Sweep) {
         sweep.end();
     });
     stop.0.store(STOP, Ordering::Relaxed);
-    bell.up();
+    last_gate.up();
     assert_eq!(thread.join(), Ok(()));
 }
 
