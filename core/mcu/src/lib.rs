@@ -36,7 +36,7 @@ unsafe impl corank::ContextSlot for Slot {
 
 corank::context_slot!(Slot);
 
-/// Whether an exception handler runs: the number of the active exception is not 0.
+/// Tests whether an exception handler runs: the number of the active exception is not 0.
 #[inline]
 pub fn in_interrupt() -> bool {
     let exception: u32;
@@ -47,11 +47,12 @@ pub fn in_interrupt() -> bool {
     exception != 0
 }
 
-/// embassy calls this when its queue was empty. Its executors here are polled anyway.
+/// Does nothing. embassy calls it when its queue was empty, and its executors here are polled
+/// anyway.
 #[unsafe(export_name = "__pender")]
 fn pender(_context: *mut ()) {}
 
-/// As corank's `yield_now`, for tasks of embassy-executor.
+/// Yields as corank's `yield_now` does, for tasks of embassy-executor.
 pub async fn embassy_yield() {
     let mut yielded = false;
     poll_fn(|cx| {
@@ -87,7 +88,7 @@ impl InstructionCounter {
         Self(timer)
     }
 
-    /// How many instructions `run` takes, to within 12; at most 99 million.
+    /// Returns how many instructions `run` takes, to within 12; at most 99 million.
     pub fn count(&mut self, run: impl FnOnce()) -> u32 {
         self.0.clear_current();
         let before = SYST::get_current();

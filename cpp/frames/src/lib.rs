@@ -93,7 +93,8 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The frames, and the bytes of RAM that the data takes; nothing if there is no coroutine.
+/// Returns the frames, and the bytes of RAM that the data takes, or `None` if there is no
+/// coroutine.
 fn read(elf: &Path) -> Result<Option<(Frames, u64)>> {
     let bytes = std::fs::read(elf).with_context(|| format!("can't read {}", elf.display()))?;
     let file = object::File::parse(&*bytes)
@@ -138,7 +139,7 @@ fn read(elf: &Path) -> Result<Option<(Frames, u64)>> {
     Ok(Some((frames, ram)))
 }
 
-/// The section's entries: an address, and two words of four bytes.
+/// Returns the section's entries: an address, and two words of four bytes.
 fn entries(data: &[u8], wide: bool) -> Result<Vec<(u64, Frame)>> {
     let address_bytes = if wide { 8 } else { 4 };
     let entry = address_bytes + 8;
@@ -191,7 +192,7 @@ fn table(frames: &Frames, ram: u64) -> String {
     text
 }
 
-/// The table as `corank/exact.hpp` includes it.
+/// Returns the table as `corank/exact.hpp` includes it.
 fn sizes(frames: &Frames) -> String {
     let mut text = "// Sizes of coroutine frames, written by `cargo xtask frames`.\n".to_string();
     for (name, frame) in frames {

@@ -16,8 +16,8 @@ const LISTING: [&str; 4] = [
     "list_frame",
 ];
 
-/// The coroutine to which the code at an address belongs, even where it was expanded in another
-/// function.
+/// Returns the coroutine to which the code at an address belongs, even where it was expanded in
+/// another function.
 ///
 /// # Errors
 /// If the debug information is damaged.
@@ -39,9 +39,11 @@ pub(crate) fn coroutine_at(debug: &Loader, address: u64) -> Result<Option<String
     Ok(coroutine.map(|name| plain(name)))
 }
 
-/// `blink` of `_ZN3app5blinkEN6corank2inIXadL_Z…`, as a linker sees it, or of just `blink`. Of two
-/// coroutines with one name the larger counts: what has internal linkage has no namespaces in GCC's
-/// debug information, so no tool has.
+/// Returns `blink` for `_ZN3app5blinkEN6corank2inIXadL_Z…`, as a linker sees it, or for just
+/// `blink`.
+///
+/// Of two coroutines with one name the larger counts. What has internal linkage has no namespaces
+/// in GCC's debug information, so no tool has them.
 fn plain(raw: &str) -> String {
     if let Some(demangled) = demangle(raw, DW_LANG_C_plus_plus) {
         return of_demangled(&demangled);
@@ -52,7 +54,7 @@ fn plain(raw: &str) -> String {
     }
 }
 
-/// `blink` of `corank::task<void> app::(anonymous namespace)::blink<int>(corank::in<…>)`.
+/// Returns `blink` for `corank::task<void> app::(anonymous namespace)::blink<int>(corank::in<…>)`.
 fn of_demangled(name: &str) -> String {
     let name = name.replace("(anonymous namespace)::", "");
     let mut depth = 0;
@@ -71,8 +73,10 @@ fn of_demangled(name: &str) -> String {
     plain.rsplit("::").next().unwrap_or_default().to_string()
 }
 
-/// `blink` of `_ZN3app5blinkTk…`: a name of a kind that the demangler does not know still begins
-/// with its identifiers, each behind its length.
+/// Returns `blink` for `_ZN3app5blinkTk…`.
+///
+/// A name of a kind that the demangler does not know still begins with its identifiers, each behind
+/// its length.
 fn of_mangled(name: &str) -> Option<&str> {
     let mut rest = name.strip_prefix("_Z")?;
     rest = rest.strip_prefix('N').unwrap_or(rest);
@@ -92,7 +96,7 @@ fn of_mangled(name: &str) -> Option<&str> {
 /// What GCC calls the type of a frame, behind the coroutine's name.
 const FRAME: &str = ".Frame";
 
-/// The sizes of the frames, by coroutine, as GCC's debug information has them.
+/// Returns the sizes of the frames, by coroutine, as GCC's debug information has them.
 ///
 /// # Errors
 /// If the debug information is damaged.

@@ -125,7 +125,7 @@ mod tests {
     use corank::{Config, Executor, yield_now};
     use std::task::Poll;
 
-    /// A clock that advances by one each time it is read.
+    /// Returns the time of a clock that advances by one each time it is read.
     fn steps() -> Nanoseconds {
         thread_local!(static NOW: std::cell::Cell<u64> = const { std::cell::Cell::new(0) });
         NOW.replace(NOW.get() + 1)

@@ -19,7 +19,7 @@ use tower_service::Service;
 
 use crate::{level, own_level};
 
-/// The level that a request asks for.
+/// Returns the level that a request names.
 fn wanted(request: &Request<Incoming>) -> u8 {
     request
         .uri()

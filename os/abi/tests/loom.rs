@@ -52,7 +52,7 @@ impl Process {
         })
     }
 
-    /// A completion or a wake: what it carries, then the word, then the flag.
+    /// Writes a completion or a wake: what it carries, then the word, then the flag.
     fn produce(&self, producer: usize, value: usize) {
         let item = &self.items[producer];
         // SAFETY: see `Sync`.
@@ -64,8 +64,10 @@ impl Process {
         }
     }
 
-    /// The process: takes what is there, opens the flag, computes, and is interrupted, until it has
-    /// `last` of every producer. Returns how often it has opened the flag.
+    /// Runs the process until it has `last` of every producer, and returns how often it has opened
+    /// the flag.
+    ///
+    /// It takes what is there, opens the flag, computes, and is interrupted.
     fn consume(&self, last: usize) -> usize {
         let mut taken = vec![0; self.items.len()];
         let mut openings = 0;

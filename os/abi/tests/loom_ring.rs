@@ -56,7 +56,7 @@ impl Shared {
         self.places[(number % ENTRIES) as usize].with_mut(|place| unsafe { *place = completion });
     }
 
-    /// The kernel, on one of its harts: a call has completed.
+    /// Completes a call, as the kernel does on one of its harts.
     fn complete(&self, key: u64) {
         let completion = Completion { key, result: 0 };
         let write = |number, completion| self.write(number, completion);
@@ -69,7 +69,7 @@ impl Shared {
         }
     }
 
-    /// `ring_enter`, as far as completions are concerned.
+    /// Performs the part of `ring_enter` that concerns completions.
     fn enter(&self) {
         let write = |number, completion| self.write(number, completion);
         self.outbox
@@ -78,8 +78,9 @@ impl Shared {
             .ready(&self.header, ENTRIES, write);
     }
 
-    /// The process: computes, is interrupted, and takes what is there, until it has so many.
-    /// Returns their keys.
+    /// Runs the process until it has `count` completions, and returns their keys.
+    ///
+    /// It computes, is interrupted, and takes what is there.
     fn consume(&self, count: usize) -> Vec<u64> {
         let taken = RefCell::new(Vec::new());
         let head = RefCell::new(0);

@@ -11,7 +11,7 @@ const SIDES: Sides = [Ipv4Addr::new(10, 0, 2, 2), Ipv4Addr::new(10, 0, 2, 15)];
 /// Bytes of a header without options.
 const HEADER: usize = 20;
 
-/// The checksum that the stack would fill in.
+/// Returns the checksum that the stack would fill in.
 fn expected([from, to]: Sides, segment: &[u8]) -> u16 {
     let mut packet = TcpPacket::new_unchecked(segment.to_vec());
     packet.fill_checksum(&from.into(), &to.into());

@@ -22,7 +22,7 @@ use corank_abi::call;
 /// Exit code of a program that has panicked.
 const PANICKED: usize = 101;
 
-/// Where the kernel enters the program.
+/// Begins the program: the kernel enters here.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".text.entry")]
 extern "C" fn _start() -> ! {
@@ -73,7 +73,7 @@ fn exit(code: usize) -> ! {
     }
 }
 
-/// One of the calls above: the kernel reads what they point to, and writes no memory.
+/// Makes one of the calls above. The kernel reads what they point to, and writes no memory.
 fn system_call(number: usize, arguments: [usize; 3]) {
     // SAFETY: as in the summary; the kernel keeps all registers but the result's.
     unsafe {

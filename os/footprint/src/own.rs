@@ -19,5 +19,5 @@ unsafe impl corank::ContextSlot for Slot {
 
 corank::context_slot!(Slot);
 
-/// Nothing has to be found.
+/// Does nothing, because the scheduler is linked in.
 pub(crate) fn init() {}

@@ -8,7 +8,7 @@ use corank_http::request::{
 use corank_http::{date, level::Levels, media, path};
 use proptest::prelude::*;
 
-/// A request that comes at once.
+/// Parses a request that arrives in one piece.
 fn read(bytes: &[u8]) -> Result<Request<'_>, Refusal> {
     match Scanner::new().scan(bytes) {
         Scanned::Complete(length) => parse(&bytes[..length]),
@@ -161,7 +161,7 @@ fn the_limits_are_exact() {
     assert_eq!(read(body.as_bytes()).unwrap().body, BODY_LIMIT);
 }
 
-/// Text that is nearly a request.
+/// Generates text that is nearly a request.
 fn nearly() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop::sample::select(vec![
         "GET ",

@@ -227,7 +227,7 @@ impl<'a> Image<'a> {
             .find_map(|(start, data)| data.get(address.checked_sub(start)?..)?.get(..length))
     }
 
-    /// Each segment's address, and what the file has of it.
+    /// Returns each segment's address, and what the file has of it.
     fn loaded(&self) -> impl Iterator<Item = (usize, &'a [u8])> {
         self.segments
             .iter()

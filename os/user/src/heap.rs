@@ -87,8 +87,7 @@ unsafe impl Send for Program {}
 
 // SAFETY: `acquire` talks to the kernel alone, never to the global allocator.
 unsafe impl Source for Program {
-    /// Each growth adds a quarter of what there is already, so that a large heap grows in few
-    /// steps.
+    /// Grows the heap by a quarter of its size, so that a large heap grows in few steps.
     fn acquire<B: Binning>(talc: &mut Talc<Self, B>, layout: Layout) -> Result<(), ()> {
         let first = if talc.source.end.is_none() {
             talc::min_first_heap_size::<DefaultBinning>()

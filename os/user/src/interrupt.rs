@@ -271,7 +271,7 @@ extern "C" fn serve_ready() {
     serve(local::block(), Interrupted::Ready);
 }
 
-/// Where the kernel enters with an interrupt, masked, on the interrupt's stack.
+/// Handles an interrupt: the kernel enters here, masked, on the interrupt's stack.
 extern "C" fn handler(frame: *mut Frame, call_waits: usize) -> ! {
     let block = local::block();
     // SAFETY: the kernel has written it for this call.

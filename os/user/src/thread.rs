@@ -69,6 +69,8 @@ impl<T> Packet<T> {
         }
     }
 
+    /// Stores the result.
+    ///
     /// # Safety
     /// The caller is the thread, and calls this once.
     unsafe fn fill(&self, result: T) {
@@ -77,6 +79,8 @@ impl<T> Packet<T> {
         self.is_filled.store(true, Ordering::Release);
     }
 
+    /// Takes the result, or returns `None` if the thread has not stored it yet.
+    ///
     /// # Safety
     /// The caller is the one that joins.
     unsafe fn take(&self) -> Option<T> {

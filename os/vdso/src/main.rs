@@ -35,7 +35,7 @@ const fn engine() -> Engine {
 #[used]
 static PADDING: [u8; 16 * 4096] = [1; 16 * 4096];
 
-/// The engine does not panic unless it, or what a client promised it, is wrong.
+/// Traps. The engine does not panic unless it, or what a client promised it, is wrong.
 ///
 /// The client's exception handler says where.
 #[panic_handler]

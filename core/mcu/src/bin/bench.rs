@@ -79,7 +79,7 @@ fn embassy_run(
     counter.count(|| unsafe { executor.poll() })
 }
 
-/// One row: instructions per switch with one decimal.
+/// Prints one row: instructions per switch with one decimal.
 fn row(model: &str, tasks: usize, levels: usize, instructions: u32) {
     let switches = tasks as u32 * ROUNDS;
     let tenths = (u64::from(instructions) * 10 + u64::from(switches) / 2) / u64::from(switches);

@@ -30,7 +30,7 @@ const PLACES: usize = if TASKS == 0 { 1 } else { TASKS };
 
 static POOL: Pool<PLACES, 8> = Pool::new();
 
-/// Something visible to do between two switches, as the models in C++ have it.
+/// Toggles an output pin between two switches, as the models in C++ do.
 fn toggle() {
     const OUTPUT: *mut u32 = 0x4002_0014 as *mut u32;
     // SAFETY: the output register of port A, which this program alone uses.

@@ -71,7 +71,7 @@ fn log(what: u8) {
     });
 }
 
-/// Whether the log is just that; empties it.
+/// Tests whether the log has exactly this content, and empties it.
 fn logged(expected: &[u8]) -> bool {
     critical_section::with(|cs| {
         let mut log = LOG.borrow_ref_mut(cs);

@@ -95,7 +95,7 @@ unsafe impl Payload for Signal {
         check(result)
     }
 
-    /// However it ended, the mutex is not held any more, and a signal that came is for another
+    /// Unlocks the mutex if the call has locked it, and passes a signal that came to another
     /// waiter.
     fn undo(self, &[condition, mutex, _]: &[usize; 3], ended: Ended) {
         if matches!(ended, Ended::Completed(0..)) {

@@ -195,8 +195,9 @@ impl Ring {
         self.header.submissions().used(self.submission_tail.get())
     }
 
-    /// Submits, or keeps it until there is room: behind what is kept, so that changes of a call's
-    /// level keep their order.
+    /// Submits the entry, or keeps it until there is room.
+    ///
+    /// It is kept behind what is kept already, so that changes of a call's level keep their order.
     #[inline]
     fn push_or_keep(&self, entry: Entry) {
         if self.backlog.is_empty() && self.make_room(entry.times) {

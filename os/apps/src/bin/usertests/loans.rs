@@ -42,7 +42,7 @@ fn at<T: Send + 'static>(
     thread::spawn(run).expect("a thread")
 }
 
-/// A gate before which a thread waits in the kernel until another one opens it.
+/// Returns a closed gate: a thread waits before it in the kernel until another one opens it.
 fn gate() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(0).expect("a semaphore"))
 }
