@@ -230,8 +230,8 @@ fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
         4 => (at(), 1..60_u64).prop_map(|(at, until)| Operation::Sleep { at, until }),
         1 => any::<usize>().prop_map(Operation::Cancel),
-        2 => (any::<usize>(), at()).prop_map(|(who, at)| Operation::Reprioritize(who, at)),
-        1 => (any::<usize>(), at()).prop_map(|(who, at)| Operation::Await(who, at)),
+        2 => (any::<usize>(), at()).prop_map(|(index, at)| Operation::Reprioritize(index, at)),
+        1 => (any::<usize>(), at()).prop_map(|(index, at)| Operation::Await(index, at)),
         2 => (1..10_u64).prop_map(Operation::Advance),
     ]
 }
@@ -255,7 +255,7 @@ proptest! {
         let now = Cell::new(0);
         let mut sleeping: Vec<Sleeping> = Vec::new();
         for operation in operations {
-            let pick = |who: usize| (!sleeping.is_empty()).then(|| &sleeping[who % sleeping.len()]);
+            let pick = |index: usize| (!sleeping.is_empty()).then(|| &sleeping[index % sleeping.len()]);
             match operation {
                 Operation::Sleep { at, until } => {
                     let until = now.get() + until;
@@ -263,18 +263,18 @@ proptest! {
                     let id = handle.id();
                     sleeping.push(Sleeping { handle: Rc::new(RefCell::new(Some(handle))), id, until });
                 }
-                Operation::Cancel(who) => {
-                    if let Some(who) = pick(who) {
-                        executor.cancel(who.id);
+                Operation::Cancel(index) => {
+                    if let Some(found) = pick(index) {
+                        executor.cancel(found.id);
                     }
                 }
-                Operation::Reprioritize(who, at) => {
-                    if let Some(who) = pick(who) {
-                        executor.reprioritize(who.id, level(at));
+                Operation::Reprioritize(index, at) => {
+                    if let Some(found) = pick(index) {
+                        executor.reprioritize(found.id, level(at));
                     }
                 }
-                Operation::Await(who, at) => {
-                    if let Some(handle) = pick(who).and_then(|who| who.handle.take()) {
+                Operation::Await(index, at) => {
+                    if let Some(handle) = pick(index).and_then(|found| found.handle.take()) {
                         drop(spawn(&executor, at, async move { drop(handle.await) }));
                         executor.run_until_idle();
                     }

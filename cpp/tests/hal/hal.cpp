@@ -93,9 +93,10 @@ corank::task<> converts(test::storage, uint16_t& x, uint16_t& y) {
 constexpr uint8_t magnetometer = 0x1E, absent = 0x22;
 corank::slot<160> bus_slot;
 
-corank::task<> reads_bus(test::storage, uint8_t device, uint8_t (&who)[3], bool& acknowledged) {
+corank::task<> reads_bus(test::storage, uint8_t device, uint8_t (&identity)[3],
+                         bool& acknowledged) {
   corank::in<bus_slot> storage;
-  acknowledged = (co_await hal::read_i2c(storage, device, 10, who, 3)).has_value();
+  acknowledged = (co_await hal::read_i2c(storage, device, 10, identity, 3)).has_value();
 }
 
 }  // namespace
@@ -113,17 +114,17 @@ TEST(hal, the_adc_converts_two_channels) {
 }
 
 TEST(hal, the_bus_reads_a_device) {
-  uint8_t who[3] = {};
+  uint8_t identity[3] = {};
   bool acknowledged = false;
-  EXPECT_TRUE(by_interrupts(reads_bus({}, magnetometer, who, acknowledged), hal::i2c0_irq, 4));
-  EXPECT_TRUE(acknowledged && who[0] == 'H' && who[1] == '4' && who[2] == '3');
+  EXPECT_TRUE(by_interrupts(reads_bus({}, magnetometer, identity, acknowledged), hal::i2c0_irq, 4));
+  EXPECT_TRUE(acknowledged && identity[0] == 'H' && identity[1] == '4' && identity[2] == '3');
   EXPECT_ALL_FREE();
 }
 
 TEST(hal, an_absent_device_does_not_acknowledge) {
-  uint8_t who[3] = {};
+  uint8_t identity[3] = {};
   bool acknowledged = true;
-  spawn(priority{5}, reads_bus({}, absent, who, acknowledged))->detach();
+  spawn(priority{5}, reads_bus({}, absent, identity, acknowledged))->detach();
   executor.run_until_idle();
   EXPECT_FALSE(acknowledged);
   EXPECT_ALL_FREE();

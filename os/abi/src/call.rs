@@ -268,7 +268,7 @@ pub const FAULT: usize = 4013;
 pub const FAULT_END: usize = 0;
 /// Fails an allocation that the kernel makes for a program.
 ///
-/// A kind of [`FAULT`]. Allocations for other programs count as well.
+/// A kind of [`FAULT`]. Allocations for other programs also count.
 pub const FAULT_MEMORY: usize = 1;
 /// Ends the process as [`FAULT_END`] does, by a hart that is slow at it.
 ///

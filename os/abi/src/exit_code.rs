@@ -1,7 +1,7 @@
 //! Exit codes of processes that the kernel ends: the negative number of a signal, as in
 //! rCore-Tutorial-v3.
 //!
-//! [`KILL`](crate::call::KILL) gives the negative number of its signal as well.
+//! [`KILL`](crate::call::KILL) also gives the negative number of its signal.
 
 /// The program touched, jumped to, or passed to the kernel an address that is not its own for this
 /// use (signal 11).

@@ -105,7 +105,7 @@ unsafe impl Source for Program {
                 grown.ok().map(|old_end| (old_end, bytes))
             })
             .ok_or(())?;
-        // The first time, what is left of the variables' page belongs to it as well.
+        // The first time, what is left of the variables' page also belongs to it.
         let rest = (&raw const end_of_data).addr();
         let first = talc.source.end.is_none() && rest.next_multiple_of(PAGE_SIZE) == old_end;
         let start = if first { rest } else { old_end };

@@ -24,7 +24,7 @@ pub fn process() -> &'static ProcessPage {
 #[inline]
 #[must_use]
 pub fn here() -> &'static ProcessPage {
-    // SAFETY: as above; the pages of workers stay as well.
+    // SAFETY: as above; the pages of workers also stay.
     unsafe { &*core::ptr::with_exposed_provenance(local::block().page.get()) }
 }
 
