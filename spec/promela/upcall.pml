@@ -82,7 +82,7 @@ inline fill() {
     od
 }
 
-/* Ring::complete: who waits is woken; else the flag decides */
+/* Ring::complete: a waiter is woken; otherwise the flag decides */
 proctype Completer() {
     bool told; bool has_room; byte n;
     for (n : 1 .. COMPLETIONS) {
@@ -121,19 +121,19 @@ proctype Waker() {
 
 /* --------------------------------------------------------- the thread's own code --------------------------------------- */
 
-/* One instruction of `who`: of the thread while no handler runs on top of it, or of the handler. */
-#define AT(who) (interrupted == who)
+/* One instruction of `context`: of the thread while no handler runs on top of it, or of the handler. */
+#define AT(context) (interrupted == context)
 
-inline take_completions(who) {
+inline take_completions(context) {
     do
-    :: atomic { AT(who) -> taken = taken + ring + inbox; ring = 0; inbox = 0 }
+    :: atomic { AT(context) -> taken = taken + ring + inbox; ring = 0; inbox = 0 }
 #ifdef FORGET_KEPT
         break
 #else
         if
-        :: atomic { AT(who) && (kept == 0) } -> break
+        :: atomic { AT(context) && (kept == 0) } -> break
         /* ring_enter */
-        :: atomic { AT(who) && (kept != 0) && !locked -> fill() }
+        :: atomic { AT(context) && (kept != 0) && !locked -> fill() }
         fi
 #endif
     od
@@ -147,22 +147,22 @@ inline take_completions(who) {
 #endif
 
 /* run_more_urgent, Flag::open_when_quiet */
-inline open_when_quiet(who) {
+inline open_when_quiet(context) {
     do
-    :: take_completions(who);
+    :: take_completions(context);
 #ifdef CHECK_FIRST
         if
-        :: atomic { AT(who) && !SEES } -> atomic { AT(who) -> flag_open = true; at_work = false } break
-        :: atomic { AT(who) && SEES }
+        :: atomic { AT(context) && !SEES } -> atomic { AT(context) -> flag_open = true; at_work = false } break
+        :: atomic { AT(context) && SEES }
         fi
 #else
-        atomic { AT(who) -> flag_open = true; at_work = false }
+        atomic { AT(context) -> flag_open = true; at_work = false }
 #ifdef NO_CHECK
         break
 #else
         if
-        :: atomic { AT(who) && !SEES } -> break
-        :: atomic { AT(who) && SEES -> flag_open = false; at_work = true }
+        :: atomic { AT(context) && !SEES } -> break
+        :: atomic { AT(context) && SEES -> flag_open = false; at_work = true }
         fi
 #endif
 #endif
@@ -170,10 +170,10 @@ inline open_when_quiet(who) {
 }
 
 /* serve, with the next stack taken while it runs */
-inline serve(who) {
-    atomic { AT(who) -> assert(stack_free); stack_free = false }
-    open_when_quiet(who);
-    atomic { AT(who) -> stack_free = true }
+inline serve(context) {
+    atomic { AT(context) -> assert(stack_free); stack_free = false }
+    open_when_quiet(context);
+    atomic { AT(context) -> stack_free = true }
 }
 
 inline take_deferred() {

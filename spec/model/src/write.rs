@@ -101,21 +101,21 @@ impl Display for Line<'_> {
 
 impl Line<'_> {
     fn write_op(&self, f: &mut Formatter<'_>, op: Op, reply: Reply) -> fmt::Result {
-        let who = |id| self.names.coroutine(id);
+        let coroutine = |id| self.names.coroutine(id);
         match op {
-            Op::Spawn(Some(level)) => write!(f, "spawn {} {level}", who(self.new)),
-            Op::Spawn(None) => write!(f, "spawn {}", who(self.new)),
-            Op::Wake(id) => write!(f, "wake {}", who(id)),
-            Op::Reprioritize(id, level) => write!(f, "reprioritize {} {level}", who(id)),
-            Op::Cancel(id) => write!(f, "cancel {}", who(id)),
-            Op::Detach(id) => write!(f, "detach {}", who(id)),
+            Op::Spawn(Some(level)) => write!(f, "spawn {} {level}", coroutine(self.new)),
+            Op::Spawn(None) => write!(f, "spawn {}", coroutine(self.new)),
+            Op::Wake(id) => write!(f, "wake {}", coroutine(id)),
+            Op::Reprioritize(id, level) => write!(f, "reprioritize {} {level}", coroutine(id)),
+            Op::Cancel(id) => write!(f, "cancel {}", coroutine(id)),
+            Op::Detach(id) => write!(f, "detach {}", coroutine(id)),
             Op::Set(e) => write!(f, "set {}", name(&self.names.events, e)),
             Op::Reset(e) => write!(f, "reset {}", name(&self.names.events, e)),
             Op::SignalKey(key) => write!(f, "signal-key {key}"),
             Op::Release(s) => write!(f, "release {}", name(&self.names.semaphores, s)),
             Op::Advance(now) => write!(f, "advance {now}"),
             Op::Elsewhere(level) => write!(f, "elsewhere {}", OrNone(level)),
-            Op::TakeResult(id) => write!(f, "result {}", who(id)),
+            Op::TakeResult(id) => write!(f, "result {}", coroutine(id)),
             Op::Pick => write!(f, "pick"),
             Op::Lock(m) => write!(f, "lock {}", name(&self.names.mutexes, m)),
             Op::Unlock(m) => write!(f, "unlock {}", name(&self.names.mutexes, m)),
@@ -127,7 +127,7 @@ impl Line<'_> {
             Op::Receive(c) => write!(f, "receive {}", name(&self.names.channels, c)),
             Op::WaitKey(key) => write!(f, "wait-key {key}"),
             Op::Sleep(until) => write!(f, "sleep {until}"),
-            Op::Join(id) => write!(f, "join {}", who(id)),
+            Op::Join(id) => write!(f, "join {}", coroutine(id)),
             Op::Resume if reply == Reply::Waits => return write!(f, "waits"),
             Op::Resume => write!(f, "got"),
             Op::Abandon => write!(f, "abandon"),
@@ -153,11 +153,11 @@ impl Line<'_> {
         question: Question,
         answer: Answer,
     ) -> fmt::Result {
-        let who = |id| self.names.coroutine(id);
+        let coroutine = |id| self.names.coroutine(id);
         match question {
-            Question::State(id) => write!(f, "state {}", who(id)),
-            Question::Level(id) => write!(f, "level {}", who(id)),
-            Question::Polls(id) => write!(f, "polls {}", who(id)),
+            Question::State(id) => write!(f, "state {}", coroutine(id)),
+            Question::Level(id) => write!(f, "level {}", coroutine(id)),
+            Question::Polls(id) => write!(f, "polls {}", coroutine(id)),
             Question::Bitmap => write!(f, "bitmap"),
             Question::Running => write!(f, "running"),
         }?;
