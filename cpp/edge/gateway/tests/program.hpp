@@ -51,7 +51,8 @@ class folder {
 // the test.
 class program {
  public:
-  program(const std::vector<std::string>& command, const std::string& errors) : errors_(errors) {
+  program(const std::vector<std::string>& command, const std::string& errors_file)
+      : errors_(errors_file) {
     int ends[2];
     checked(pipe2(ends, O_CLOEXEC), "making a pipe");
     out_ = descriptor(ends[0]);
@@ -59,8 +60,9 @@ class program {
     std::vector<char*> arguments;
     for (const std::string& each : command) arguments.push_back(const_cast<char*>(each.c_str()));
     arguments.push_back(nullptr);
-    const int errors = checked(
-        open(errors.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), "opening a file");
+    const int errors =
+        checked(open(errors_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600),
+                "opening a file");
     pid_ = checked(fork(), "starting a program");
     if (pid_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
