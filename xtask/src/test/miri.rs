@@ -1,8 +1,9 @@
 //! The core's tests under Miri, which finds undefined behaviour that a passing test does not show.
 
 use super::Context;
+use super::nightly;
 use super::outcome::Outcome;
-use crate::{process, repository};
+use crate::repository;
 use anyhow::Result;
 use std::process::Command;
 
@@ -88,11 +89,8 @@ pub(super) fn check(context: &mut Context) -> Result<Outcome> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return Ok(Outcome::skipped(format!("Miri is set up for {HOST} only")));
     }
-    if !is_installed() && !install(context)? {
-        return Ok(Outcome::skipped(
-            "Miri needs rustup's nightly toolchain: \
-             rustup toolchain install nightly --profile minimal --component miri,rust-src",
-        ));
+    if let Err(reason) = nightly::require(context)? {
+        return Ok(Outcome::skipped(format!("Miri: {reason}")));
     }
     let all = std::env::var_os("CORANK_MIRI").is_some_and(|models| models == "all");
     // One processor interprets a test. Cargo lets the commands build in turn.
@@ -102,30 +100,14 @@ pub(super) fn check(context: &mut Context) -> Result<Outcome> {
     })
 }
 
-fn is_installed() -> bool {
-    process::answer("cargo", &["+nightly", "miri", "--version"]).is_some()
-}
-
-/// Lets rustup install Miri, and returns whether it could.
-fn install(context: &mut Context) -> Result<bool> {
-    if process::find("rustup").is_none() {
-        return Ok(false);
-    }
-    let mut command = Command::new("rustup");
-    command.args(["toolchain", "install", "nightly", "--profile", "minimal"]);
-    command.args(["--component", "miri,rust-src"]);
-    Ok(context.command(&command)?.success() && is_installed())
-}
-
 fn command(model: &Model) -> Command {
-    let mut command = Command::new("cargo");
+    let mut command = nightly::cargo();
     command
-        .args(["+nightly", "miri", "test", "--package", "corank"])
+        .args(["miri", "test", "--package", "corank"])
         .args(["--features", "stats,hooks", "--test", "behaviour"])
         .args(["--target", model.target, "--"])
         .args(model.only)
         .current_dir(repository::root())
-        .env_remove("RUSTUP_TOOLCHAIN")
         // The flags allow the clock and the environment, which tests read, and addresses as
         // integers, as in the operating system's I/O rings.
         .env(
@@ -135,6 +117,8 @@ fn command(model: &Model) -> Command {
                 model.flags
             ),
         )
+        // A backtrace is interpreted, too: for one panic on purpose it takes half a minute.
+        .env("RUST_BACKTRACE", "0")
         .env("CARGO_TARGET_DIR", repository::path("target/miri"));
     command
 }

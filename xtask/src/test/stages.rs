@@ -1,17 +1,13 @@
 //! The table of stages.
 
 use super::outcome::Outcome;
-use super::privileges::{Privileges, withhold};
 use super::quick::Change;
 use super::{
     Context, attack, command, cpp, edge, format, gateway, http, image, language, layers, layout,
-    machine, miri, model, net, outside, publish, references, storage,
+    loom, machine, miri, model, net, outside, publish, references, rust, sanitizer, storage,
 };
-use crate::process;
 use crate::repository;
-use crate::toolchain::{BareMetal, Target, host_cargo};
 use anyhow::Result;
-use std::process::Command;
 use std::time::Duration;
 
 /// One stage of the tests.
@@ -125,7 +121,7 @@ pub(super) const STAGES: &[Stage] = &[
         reads: HOST,
         limit: minutes(10),
         beside_others: false,
-        run: lint,
+        run: rust::lint,
     },
     Stage {
         name: "host",
@@ -134,7 +130,7 @@ pub(super) const STAGES: &[Stage] = &[
         reads: HOST,
         limit: minutes(15),
         beside_others: false,
-        run: host,
+        run: rust::host,
     },
     Stage {
         name: "features",
@@ -143,7 +139,7 @@ pub(super) const STAGES: &[Stage] = &[
         reads: CORE,
         limit: minutes(10),
         beside_others: false,
-        run: features,
+        run: rust::features,
     },
     Stage {
         name: "docs",
@@ -152,7 +148,7 @@ pub(super) const STAGES: &[Stage] = &[
         reads: HOST,
         limit: minutes(10),
         beside_others: false,
-        run: docs,
+        run: rust::docs,
     },
     Stage {
         name: "image",
@@ -166,11 +162,11 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "loom",
         about: "all interleavings of the core's races, of the Linux runtime's, of the interrupts' flag and of a full ring, under loom",
-        sources: Sources::Search(|| !loom_tests().is_empty()),
+        sources: Sources::Search(|| !loom::tests().is_empty()),
         reads: &["core/", "linux/", "os/account/", "os/abi/"],
         limit: minutes(15),
         beside_others: true,
-        run: loom,
+        run: loom::test,
     },
     Stage {
         name: "sanitizer",
@@ -179,7 +175,7 @@ pub(super) const STAGES: &[Stage] = &[
         reads: CORE,
         limit: minutes(15),
         beside_others: true,
-        run: sanitizer,
+        run: sanitizer::test,
     },
     Stage {
         name: "os-lint",
@@ -188,7 +184,7 @@ pub(super) const STAGES: &[Stage] = &[
         reads: SYSTEM,
         limit: minutes(10),
         beside_others: true,
-        run: os_lint,
+        run: rust::os_lint,
     },
     Stage {
         name: "miri",
@@ -215,7 +211,7 @@ pub(super) const STAGES: &[Stage] = &[
         reads: &["core/src/", "linux/"],
         limit: minutes(5),
         beside_others: false,
-        run: privileged,
+        run: rust::privileged,
     },
     Stage {
         name: "model",
@@ -381,252 +377,10 @@ pub(super) const STAGES: &[Stage] = &[
     },
 ];
 
-/// The optional features of the Linux runtime, which are tested with the rest.
-const OPTIONAL: &str =
-    "--features=corank-linux/domain,corank-linux/hyper,corank-linux/tower,corank-linux/tracing";
-
-fn host_command(arguments: &[&str]) -> Command {
-    let mut command = host_cargo();
-    command.args(arguments).current_dir(repository::root());
-    command
-}
-
-fn lint(context: &mut Context) -> Result<Outcome> {
-    let mut command = host_command(&["clippy", "--workspace", OPTIONAL, "--all-targets"]);
-    command.args(["--", "-D", "warnings"]);
-    Ok(Outcome::of_command(&context.command(&command)?))
-}
-
-fn docs(context: &mut Context) -> Result<Outcome> {
-    let mut command = host_command(&["doc", "--workspace", OPTIONAL, "--no-deps"]);
-    command.env("RUSTDOCFLAGS", "-D warnings");
-    Ok(Outcome::of_command(&context.command(&command)?))
-}
-
-fn host(context: &mut Context) -> Result<Outcome> {
-    let mut command = host_command(&["test", "--no-fail-fast"]);
-    match &context.change {
-        // Packages that depend on a changed one are compiled by clippy, and tested without
-        // `--quick`.
-        Some(change) => {
-            let packages = change.packages()?;
-            if packages.is_empty() {
-                return Ok(Outcome::default());
-            }
-            command.args(["--lib", "--bins", "--tests"]).args(packages);
-        }
-        None => {
-            command.args(["--workspace", OPTIONAL]);
-        }
-    }
-    let privileges = withhold(&mut command);
-    let mut outcome = Outcome::of_cargo_test(&context.command(&command)?);
-    if let Privileges::Kept = privileges {
-        outcome.add(Outcome::skipped(
-            "setpriv cannot take root's capabilities away here: run the tests as another user",
-        ));
-    }
-    Ok(outcome)
-}
-
-/// Runs once more what differs with privileges.
-///
-/// The build is that of [`host`], and only the tests with these names are run.
-fn privileged(context: &mut Context) -> Result<Outcome> {
-    let command = host_command(&[
-        "test",
-        "--workspace",
-        OPTIONAL,
-        "--lib",
-        "--",
-        "scheduling_class::",
-        "with_privileges::",
-    ]);
-    Ok(Outcome::of_cargo_test(&context.command(&command)?))
-}
-
-fn features(context: &mut Context) -> Result<Outcome> {
-    let mut outcome = Outcome::default();
-    for features in ["alloc", "", "std,stats,hooks"] {
-        let mut command = host_command(&["test", "--package", "corank", "--lib", "--tests"]);
-        command.args([
-            "--no-fail-fast",
-            "--no-default-features",
-            "--features",
-            features,
-        ]);
-        outcome.add(Outcome::of_cargo_test(&context.command(&command)?));
-    }
-    Ok(outcome)
-}
-
-/// Returns the core's test files for loom: `core/tests/loom….rs`, without the extension.
-fn loom_tests() -> Vec<String> {
-    let entries = std::fs::read_dir(repository::path("core/tests"))
-        .into_iter()
-        .flatten();
-    let mut names: Vec<String> = entries
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter_map(|name| name.strip_suffix(".rs").map(str::to_string))
-        .filter(|name| name.starts_with("loom"))
-        .collect();
-    names.sort();
-    names
-}
-
-/// The profile for loom. Most of the time goes into building its dependencies, so only what
-/// explores and what is explored is optimised.
-const LOOM_PROFILE: [&str; 4] = [
-    "--config=profile.release.package.'*'.opt-level=0",
-    "--config=profile.release.package.loom.opt-level=3",
-    "--config=profile.release.package.generator.opt-level=3",
-    "--config=profile.release.package.scoped-tls.opt-level=3",
-];
-
-fn loom(context: &mut Context) -> Result<Outcome> {
-    // Together, so that what they depend on is built once: the core, and the protocols of the Linux
-    // runtime, among processes and among the workers of one.
-    let mut command = host_command(&["test", "--release", "--no-fail-fast", "--lib"]);
-    command.args(
-        ["corank", "corank-account", "corank-domain", "corank-linux"]
-            .map(|name| format!("--package={name}")),
-    );
-    command.args(LOOM_PROFILE);
-    for name in loom_tests() {
-        command.args(["--test", &name]);
-    }
-    // Another configuration of the same crates: a folder of its own keeps both built.
-    command
-        .env("RUSTFLAGS", "--cfg loom")
-        .env("CARGO_TARGET_DIR", repository::path("target/loom"))
-        // It is never debugged.
-        .env("CARGO_PROFILE_RELEASE_DEBUG", "false");
-    let mut outcome = Outcome::of_cargo_test(&context.command(&command)?);
-    // The flag of user-level interrupts and the rings belong to another workspace, which is built
-    // for the host here.
-    let mut flag = host_command(&["test", "--release", "--manifest-path", "os/Cargo.toml"]);
-    flag.args(["--package", "corank-abi"])
-        .args(["--lib", "--test", "loom", "--test", "loom_ring"])
-        .args(LOOM_PROFILE);
-    for (name, value) in command.get_envs() {
-        flag.env(name, value.unwrap_or_default());
-    }
-    // As the workspace above has it, so that loom and what it needs are not built twice.
-    flag.env("CARGO_PROFILE_RELEASE_LTO", "false")
-        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
-        .env("CARGO_PROFILE_RELEASE_PANIC", "unwind");
-    outcome.add(Outcome::of_cargo_test(&context.command(&flag)?));
-    Ok(outcome)
-}
-
-fn sanitizer(context: &mut Context) -> Result<Outcome> {
-    const HOST: &str = "x86_64-unknown-linux-gnu";
-    if process::answer("cargo", &["+nightly", "--version"]).is_none() {
-        return Ok(Outcome::skipped(
-            "AddressSanitizer needs rustup's nightly toolchain: rustup toolchain install nightly",
-        ));
-    }
-    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
-        return Ok(Outcome::skipped(format!(
-            "AddressSanitizer is set up for {HOST} only"
-        )));
-    }
-    let arguments = [
-        "+nightly",
-        "test",
-        "--package",
-        "corank",
-        "--lib",
-        "--tests",
-        "--no-fail-fast",
-        "--target",
-        HOST,
-    ];
-    let mut command = Command::new("cargo");
-    command
-        .args(arguments)
-        .current_dir(repository::root())
-        .env_remove("RUSTUP_TOOLCHAIN");
-    command
-        .env("RUSTFLAGS", "-Zsanitizer=address")
-        .env("CARGO_TARGET_DIR", repository::path("target/sanitizer"));
-    let mut outcome = Outcome::of_cargo_test(&context.command(&command)?);
-    outcome.add(thread_sanitizer(context, HOST)?);
-    Ok(outcome)
-}
-
-/// The modules of `core/tests` with several threads, by parts of their tests' names.
-const THREADED: [&str; 10] = [
-    "deadlines::",
-    "ecosystem::",
-    "hostile::",
-    "pool::",
-    "preempt::",
-    "remote::",
-    "shared::",
-    "shared_priority_listener::",
-    "waker::",
-    "workers::",
-];
-
-/// Runs the tests of several threads under ThreadSanitizer.
-///
-/// The standard library is built for it, too. Otherwise the synchronisation in there would be
-/// reported as missing.
-fn thread_sanitizer(context: &mut Context, host: &str) -> Result<Outcome> {
-    if !has_nightly_source() {
-        return Ok(Outcome::skipped(
-            "ThreadSanitizer needs the standard library's source: \
-             rustup component add rust-src --toolchain nightly",
-        ));
-    }
-    let mut command = Command::new("cargo");
-    command
-        .args(["+nightly", "test", "-Zbuild-std", "--package", "corank"])
-        .args(["--test", "behaviour", "--target", host, "--"])
-        .args(THREADED)
-        .current_dir(repository::root())
-        .env_remove("RUSTUP_TOOLCHAIN")
-        .env("RUSTFLAGS", "-Zsanitizer=thread")
-        .env("CARGO_TARGET_DIR", repository::path("target/thread"));
-    Ok(Outcome::of_cargo_test(&context.command(&command)?))
-}
-
-fn has_nightly_source() -> bool {
-    process::answer("rustc", &["+nightly", "--print", "sysroot"]).is_some_and(|sysroot| {
-        let source = "lib/rustlib/src/rust/library/std/Cargo.toml";
-        std::path::Path::new(sysroot.trim()).join(source).exists()
-    })
-}
-
-fn os_lint(context: &mut Context) -> Result<Outcome> {
-    let toolchain = BareMetal::require()?;
-    // The scheduler's image is checked by itself, because the core has other features there than
-    // for the image's clients.
-    let clients = ["--workspace", "--exclude=corank-vdso"];
-    let image = ["--package=corank-vdso"];
-    let for_tests = ["--package=corank-kernel", "--features=faults"];
-    let mut outcome = Outcome::default();
-    for packages in [&clients[..], &image[..], &for_tests[..]] {
-        let mut clippy = toolchain.cargo(Target::RiscV, "clippy");
-        clippy.args(packages);
-        clippy.args(["--release", "--", "-D", "warnings"]);
-        let mut doc = toolchain.cargo(Target::RiscV, "doc");
-        doc.args(packages)
-            .args(["--release", "--no-deps"])
-            .env("RUSTDOCFLAGS", "-D warnings");
-        for command in [&mut clippy, &mut doc] {
-            outcome.add(Outcome::of_command(
-                &context.command(command.current_dir(repository::path("os")))?,
-            ));
-        }
-    }
-    Ok(outcome)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process;
 
     #[test]
     fn names_are_unique_and_short() {

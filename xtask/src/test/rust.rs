@@ -1,0 +1,113 @@
+//! Tests, lints and documentation by cargo, for the host and for the operating system.
+
+use super::Context;
+use super::outcome::Outcome;
+use super::privileges::{Privileges, withhold};
+use crate::repository;
+use crate::toolchain::{BareMetal, Target, host_cargo};
+use anyhow::Result;
+use std::process::Command;
+
+/// The optional features of the Linux runtime, which are tested with the rest.
+const OPTIONAL: &str =
+    "--features=corank-linux/domain,corank-linux/hyper,corank-linux/tower,corank-linux/tracing";
+
+pub(super) fn host_command(arguments: &[&str]) -> Command {
+    let mut command = host_cargo();
+    command.args(arguments).current_dir(repository::root());
+    command
+}
+
+pub(super) fn lint(context: &mut Context) -> Result<Outcome> {
+    let mut command = host_command(&["clippy", "--workspace", OPTIONAL, "--all-targets"]);
+    command.args(["--", "-D", "warnings"]);
+    Ok(Outcome::of_command(&context.command(&command)?))
+}
+
+pub(super) fn docs(context: &mut Context) -> Result<Outcome> {
+    let mut command = host_command(&["doc", "--workspace", OPTIONAL, "--no-deps"]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    Ok(Outcome::of_command(&context.command(&command)?))
+}
+
+pub(super) fn host(context: &mut Context) -> Result<Outcome> {
+    let mut command = host_command(&["test", "--no-fail-fast"]);
+    match &context.change {
+        // Packages that depend on a changed one are compiled by clippy, and tested without
+        // `--quick`.
+        Some(change) => {
+            let packages = change.packages()?;
+            if packages.is_empty() {
+                return Ok(Outcome::default());
+            }
+            command.args(["--lib", "--bins", "--tests"]).args(packages);
+        }
+        None => {
+            command.args(["--workspace", OPTIONAL]);
+        }
+    }
+    let privileges = withhold(&mut command);
+    let mut outcome = Outcome::of_cargo_test(&context.command(&command)?);
+    if let Privileges::Kept = privileges {
+        outcome.add(Outcome::skipped(
+            "setpriv cannot take root's capabilities away here: run the tests as another user",
+        ));
+    }
+    Ok(outcome)
+}
+
+/// Runs once more what differs with privileges.
+///
+/// The build is that of [`host`], and only the tests with these names are run.
+pub(super) fn privileged(context: &mut Context) -> Result<Outcome> {
+    let command = host_command(&[
+        "test",
+        "--workspace",
+        OPTIONAL,
+        "--lib",
+        "--",
+        "scheduling_class::",
+        "with_privileges::",
+    ]);
+    Ok(Outcome::of_cargo_test(&context.command(&command)?))
+}
+
+pub(super) fn features(context: &mut Context) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    for features in ["alloc", "", "std,stats,hooks"] {
+        let mut command = host_command(&["test", "--package", "corank", "--lib", "--tests"]);
+        command.args([
+            "--no-fail-fast",
+            "--no-default-features",
+            "--features",
+            features,
+        ]);
+        outcome.add(Outcome::of_cargo_test(&context.command(&command)?));
+    }
+    Ok(outcome)
+}
+
+pub(super) fn os_lint(context: &mut Context) -> Result<Outcome> {
+    let toolchain = BareMetal::require()?;
+    // The scheduler's image is checked by itself, because the core has other features there than
+    // for the image's clients.
+    let clients = ["--workspace", "--exclude=corank-vdso"];
+    let image = ["--package=corank-vdso"];
+    let for_tests = ["--package=corank-kernel", "--features=faults"];
+    let mut outcome = Outcome::default();
+    for packages in [&clients[..], &image[..], &for_tests[..]] {
+        let mut clippy = toolchain.cargo(Target::RiscV, "clippy");
+        clippy.args(packages);
+        clippy.args(["--release", "--", "-D", "warnings"]);
+        let mut doc = toolchain.cargo(Target::RiscV, "doc");
+        doc.args(packages)
+            .args(["--release", "--no-deps"])
+            .env("RUSTDOCFLAGS", "-D warnings");
+        for command in [&mut clippy, &mut doc] {
+            outcome.add(Outcome::of_command(
+                &context.command(command.current_dir(repository::path("os")))?,
+            ));
+        }
+    }
+    Ok(outcome)
+}
