@@ -5,10 +5,11 @@ use crate::process;
 use crate::progress::Progress;
 use crate::repository;
 use anyhow::{Result, ensure};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -102,6 +103,8 @@ fn configure_and_build(
     say: &mut dyn FnMut(&str),
 ) -> Result<()> {
     let frames = std::env::current_exe()?;
+    let folder_lock = lock_of(folder);
+    let _alone = folder_lock.lock();
     configure
         .arg("-B")
         .arg(folder)
@@ -111,7 +114,7 @@ fn configure_and_build(
         .args(options)
         .current_dir(repository::path(FOLDER));
     run(&configure, say)?;
-    make_saying(folder, target, say)
+    build_target(folder, target, say)
 }
 
 /// Builds one more target in the folder of a build.
@@ -119,10 +122,19 @@ fn configure_and_build(
 /// # Errors
 /// As [`build`].
 pub(crate) fn make(folder: &Path, target: &str, progress: &mut Progress) -> Result<()> {
-    make_saying(folder, target, &mut |line| progress.say(line))
+    let folder_lock = lock_of(folder);
+    let _alone = folder_lock.lock();
+    build_target(folder, target, &mut |line| progress.say(line))
 }
 
-fn make_saying(folder: &Path, target: &str, say: &mut dyn FnMut(&str)) -> Result<()> {
+/// Returns the lock of a build's folder: stages that run beside each other may build in the same.
+fn lock_of(folder: &Path) -> Arc<Mutex<()>> {
+    static LOCKS: Mutex<BTreeMap<PathBuf, Arc<Mutex<()>>>> = Mutex::new(BTreeMap::new());
+    let mut locks = LOCKS.lock().expect("nothing panics in it");
+    locks.entry(folder.to_path_buf()).or_default().clone()
+}
+
+fn build_target(folder: &Path, target: &str, say: &mut dyn FnMut(&str)) -> Result<()> {
     let mut build = Command::new("cmake");
     build.arg("--build").arg(folder).args(["--target", target]);
     build.current_dir(repository::path(FOLDER));

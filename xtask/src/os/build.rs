@@ -171,16 +171,18 @@ fn archive_path(outside: &[PathBuf]) -> PathBuf {
     repository::path("os/target").join(name)
 }
 
-/// Builds the kernel with one of its features, in a separate folder.
+/// Builds the kernel with one of its features, and returns a copy under a name of its own.
 pub(crate) fn kernel_with(feature: &str, progress: &mut Progress) -> Result<PathBuf> {
     let mut command = BareMetal::require()?.cargo(Target::RiscV, "build");
     command
         .args(["--release", "--package", KERNEL, "--features", feature])
-        .args(["--target-dir", &format!("target/{feature}")])
         .current_dir(repository::path("os"));
     let binaries = binaries(command, &[], progress)?;
-    let kernel = binaries.into_iter().find(|binary| binary.name == KERNEL);
-    Ok(kernel.context("building the kernel gave none")?.path)
+    let built = binaries.into_iter().find(|binary| binary.name == KERNEL);
+    let built = built.context("building the kernel gave none")?.path;
+    let kernel = built.with_file_name(format!("kernel-with-{feature}"));
+    replace(&built, &kernel)?;
+    Ok(kernel)
 }
 
 /// A binary that cargo has built.
