@@ -4,6 +4,8 @@ pub(crate) mod access;
 pub(crate) mod current;
 pub(crate) mod join;
 #[cfg(feature = "std")]
+pub(crate) mod poll_context;
+#[cfg(feature = "std")]
 pub(crate) mod polling;
 pub(crate) mod preempt;
 #[cfg(feature = "alloc")]

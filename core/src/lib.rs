@@ -64,12 +64,16 @@ pub mod workers;
 pub use executor::Executor;
 #[cfg(feature = "std")]
 pub use executor::current::coroutine_run;
+#[cfg(feature = "alloc")]
+pub use executor::current::{ExecutorId, current_executor};
 pub use executor::current::{
     YieldNow, cancel, current, reprioritize, spawn, spawn_with, wake, yield_now,
 };
 #[cfg(feature = "std")]
 pub use executor::join::Payload;
 pub use executor::join::{JoinError, JoinHandle};
+#[cfg(feature = "std")]
+pub use executor::poll_context::PollContext;
 #[cfg(feature = "std")]
 pub use executor::polling::{Polling, WorkerId};
 pub use executor::preempt::Preempted;

@@ -16,8 +16,9 @@ pub const LEVELS: usize = 64;
 ///
 /// ```
 /// use corank::Priority;
-/// let network = Priority::new(3).unwrap();
+/// let network = Priority::at::<3>();
 /// assert!(network.is_more_urgent_than(Priority::DEFAULT));
+/// assert_eq!(Priority::new(3), Some(network));
 /// assert_eq!(Priority::new(64), None);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,12 +28,37 @@ pub struct Priority(u8);
 impl Priority {
     /// Level 0.
     pub const MOST_URGENT: Self = Self(0);
+    /// Level 8, for work that others wait for.
+    pub const URGENT: Self = Self(8);
     /// Level 32, the default (rule P2).
     pub const DEFAULT: Self = Self(32);
+    /// Level 48, for work that may wait.
+    pub const BULK: Self = Self(48);
     /// Level 63.
     pub const LEAST_URGENT: Self = Self(63);
 
+    /// Returns the priority of a level that is known when the program is compiled.
+    ///
+    /// ```
+    /// use corank::Priority;
+    ///
+    /// assert_eq!(Priority::at::<8>().level(), 8);
+    /// ```
+    ///
+    /// A level from 64 on does not compile:
+    ///
+    /// ```compile_fail,E0080
+    /// corank::Priority::at::<64>();
+    /// ```
+    #[must_use]
+    pub const fn at<const LEVEL: u8>() -> Self {
+        const { assert!(LEVEL < LEVELS as u8, "a priority is a level from 0 to 63") };
+        Self(LEVEL)
+    }
+
     /// Returns the priority of `level`, or `None` from 64 on.
+    ///
+    /// [`at`](Self::at) is for a level that is known when the program is compiled.
     pub const fn new(level: u8) -> Option<Self> {
         if level < LEVELS as u8 {
             Some(Self(level))

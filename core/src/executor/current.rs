@@ -54,6 +54,28 @@ pub fn current() -> Option<CoroutineId> {
     context::current().map(|block| block.id())
 }
 
+/// The name of an executor, which no other one of the program has.
+#[cfg(feature = "alloc")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ExecutorId(core::num::NonZeroUsize);
+
+#[cfg(feature = "alloc")]
+impl ExecutorId {
+    /// Returns that of a scheduler; `None` if the program has used up all numbers.
+    pub(crate) fn of(scheduler: &Scheduler) -> Option<Self> {
+        core::num::NonZeroUsize::new(scheduler.serial()).map(Self)
+    }
+}
+
+/// Returns the executor that runs here; `None` outside.
+///
+/// An executor also runs where a destructor of one of its coroutines runs, on whatever thread: see
+/// [`SharedExecutor::cancel`](crate::SharedExecutor::cancel).
+#[cfg(feature = "alloc")]
+pub fn current_executor() -> Option<ExecutorId> {
+    ExecutorId::of(context::here()?)
+}
+
 /// Wakes a coroutine of the executor that runs here (rules W1 to W3).
 ///
 /// Returns false if the identifier is stale.

@@ -54,7 +54,11 @@ pub enum JoinError {
 ///
 /// It is given away as a whole or shown as text. So an error that has it goes wherever errors go.
 #[cfg(feature = "std")]
-pub struct Payload(Carried);
+pub struct Payload {
+    carried: Carried,
+    /// What panicked, as the subject of a sentence.
+    subject: &'static str,
+}
 
 #[cfg(feature = "std")]
 enum Carried {
@@ -72,7 +76,23 @@ impl Payload {
     /// Makes a payload from that of [`std::panic::catch_unwind`].
     #[must_use]
     pub fn new(payload: std::boxed::Box<dyn core::any::Any + Send>) -> Self {
-        Self(Carried::Panic(payload))
+        Self::carrying(Carried::Panic(payload))
+    }
+
+    const fn carrying(carried: Carried) -> Self {
+        Self {
+            carried,
+            subject: "the coroutine",
+        }
+    }
+
+    /// Names what panicked, if it was no coroutine, such as `"the blocking call"`.
+    ///
+    /// The text of [`JoinError::Panicked`] begins with it.
+    #[must_use]
+    pub const fn of(mut self, subject: &'static str) -> Self {
+        self.subject = subject;
+        self
     }
 
     /// Makes the payload of `panic!(text)`, for something that could not even begin.
@@ -80,13 +100,13 @@ impl Payload {
     /// It needs no memory, so it can also report a lack of memory.
     #[must_use]
     pub const fn of_text(text: &'static str) -> Self {
-        Self(Carried::Text(text))
+        Self::carrying(Carried::Text(text))
     }
 
     /// Returns the payload, for [`std::panic::resume_unwind`], or to see what it is.
     #[must_use]
     pub fn into_inner(self) -> std::boxed::Box<dyn core::any::Any + Send> {
-        match self.0 {
+        match self.carried {
             Carried::Panic(payload) => payload,
             Carried::Text(text) => std::boxed::Box::new(text),
         }
@@ -95,7 +115,7 @@ impl Payload {
     /// Returns the panic's message, if it had one.
     #[must_use]
     pub fn message(&self) -> Option<&str> {
-        match &self.0 {
+        match &self.carried {
             Carried::Panic(payload) => {
                 let text = payload.downcast_ref::<&str>().copied();
                 text.or_else(|| {
@@ -277,10 +297,18 @@ impl fmt::Display for JoinError {
             #[cfg(feature = "std")]
             Self::Panicked(payload) => {
                 let message = payload.message().unwrap_or("no message");
-                write!(f, "the coroutine panicked: {message}")
+                write!(f, "{} panicked: {message}", payload.subject)
             }
         }
     }
 }
 
 impl core::error::Error for JoinError {}
+
+/// Converts by `?`.
+#[cfg(feature = "std")]
+impl From<JoinError> for std::io::Error {
+    fn from(error: JoinError) -> Self {
+        Self::other(error)
+    }
+}

@@ -7,6 +7,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::task::Waker;
 
+use crate::executor::current::ExecutorId;
 use crate::executor::join::JoinHandle;
 use crate::ownership::Shared;
 use crate::ownership::turns::Turns;
@@ -177,6 +178,14 @@ impl SharedExecutor {
                 .on(id, |block| scheduler.cancel(block))
                 .unwrap_or(false)
         })
+    }
+
+    /// Returns the executor's name, to compare it with that of the one that [runs
+    /// here](crate::current_executor).
+    ///
+    /// Returns `None` if the program has used up all names, one for each executor.
+    pub fn id(&self) -> Option<ExecutorId> {
+        ExecutorId::of(self.scheduler())
     }
 
     /// Returns a coroutine's state; `None` if the identifier is stale.

@@ -221,6 +221,17 @@ impl fmt::Display for SpawnError {
 
 impl core::error::Error for SpawnError {}
 
+/// Converts by `?`. Allocates nothing if memory is exhausted.
+#[cfg(feature = "std")]
+impl From<SpawnError> for std::io::Error {
+    fn from(error: SpawnError) -> Self {
+        match error {
+            SpawnError::OutOfMemory => std::io::ErrorKind::OutOfMemory.into(),
+            _ => Self::other(error),
+        }
+    }
+}
+
 /// The way in which a preempted coroutine waits (rule S8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupted {
