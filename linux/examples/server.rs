@@ -32,9 +32,9 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 
 /// The level of connections, which only pass on requests and answers.
-const CONNECTIONS: Priority = Priority::new(8).expect("below 64");
+const CONNECTIONS: Priority = Priority::URGENT;
 /// The most urgent level of a report.
-const REPORTS: Priority = Priority::new(48).expect("below 64");
+const REPORTS: Priority = Priority::BULK;
 /// The time for pending answers after the server was stopped; then connections are closed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -79,7 +79,7 @@ pub(crate) async fn serve(
                 eprintln!("connection: {error}");
             }
         };
-        drop(spawn(CONNECTIONS, serve).map_err(io::Error::other)?);
+        drop(spawn(CONNECTIONS, serve)?);
     }
     drop(listener);
     if timeout(PATIENCE, open.shutdown()).await.is_err() {

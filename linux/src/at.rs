@@ -22,7 +22,7 @@ use crate::handle::Handle;
 /// use corank_linux::{Handle, Priority, at, current};
 ///
 /// # let runtime = corank_linux::Runtime::new()?;
-/// let bulk = Priority::new(50).expect("below 64");
+/// let bulk = Priority::at::<50>();
 /// runtime.block_on(async move {
 ///     let level = || Handle::current().zip(current()).and_then(|(runtime, me)| runtime.priority(me));
 ///     assert_eq!(at(bulk, async { level() }).await, Some(bulk));

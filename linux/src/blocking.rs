@@ -16,7 +16,7 @@ use async_task::{Runnable, Task};
 use corank::workers::{PriorityListener, Shared};
 use corank::{JoinError, Payload, Priority};
 
-use crate::handle;
+use crate::handle::{self, Handle};
 
 mod pool;
 
@@ -34,6 +34,8 @@ static POOL: LazyLock<Arc<pool::Pool<Runnable>>> = LazyLock::new(|| {
 /// and handles.
 const ROOM: usize = 16 * 1024;
 
+/// What panicked, in the text of an error.
+const SUBJECT: &str = "the blocking call";
 const NO_MEMORY: &str = "there is no memory for a blocking call";
 
 /// Runs `work` on a thread for blocking calls, so that it keeps no worker from other coroutines.
@@ -49,9 +51,12 @@ const NO_MEMORY: &str = "there is no memory for a blocking call";
 /// Dropping the future cancels the call until it has begun. After that it runs to its end, and its
 /// result is discarded.
 ///
-/// The result is [`JoinError::Panicked`] with a message if there is no thread and none can be
-/// started, or if there is no memory for the call. The memory is tested before anything is done.
-/// Only if other threads take the last memory in between, the process ends, as everywhere in Rust.
+/// The caller's runtime is current while `work` runs, if the caller has one: `work` may spawn.
+///
+/// If `work` panics, the result is [`JoinError::Panicked`] with its payload. It is that with a
+/// message if there is no thread and none can be started, or if there is no memory for the call.
+/// The memory is tested before anything is done. Only if other threads take the last memory in
+/// between, the process ends, as everywhere in Rust.
 ///
 /// ```
 /// # let runtime = corank_linux::Runtime::new()?;
@@ -68,12 +73,17 @@ where
     F: FnOnce() -> T + Send + 'static,
 {
     if !has_memory_for(size_of::<F>().max(size_of::<T>()) + ROOM) {
-        return Blocking(Call::Refused(Some(Payload::of_text(NO_MEMORY))));
+        return Blocking(Call::Refused(Some(Payload::of_text(NO_MEMORY).of(SUBJECT))));
     }
     #[cfg(feature = "tracing")]
     let work = {
         let span = tracing::Span::current();
         move || span.in_scope(work)
+    };
+    let runtime = Handle::current();
+    let work = move || {
+        let _current = runtime.map(handle::enter);
+        work()
     };
     // Caught there, because the panic belongs to the caller. The job is done after one run, so
     // nothing schedules it again.
@@ -89,9 +99,14 @@ where
         },
         Err(error) => {
             let message = format!("no thread for blocking calls can be started: {error}");
-            Call::Refused(Some(Payload::new(Box::new(message))))
+            Call::Refused(Some(Payload::new(Box::new(message)).of(SUBJECT)))
         }
     })
+}
+
+/// Makes the error of a blocking call that panicked.
+fn panicked(payload: Box<dyn Any + Send>) -> JoinError {
+    JoinError::Panicked(Payload::new(payload).of(SUBJECT))
 }
 
 /// Tests whether an allocation of so many bytes would succeed now.
@@ -158,9 +173,7 @@ impl<T> Future for Blocking<T> {
             } => match Pin::new(task).poll(cx) {
                 Poll::Ready(outcome) => {
                     *following = None;
-                    Poll::Ready(
-                        outcome.map_err(|payload| JoinError::Panicked(Payload::new(payload))),
-                    )
+                    Poll::Ready(outcome.map_err(panicked))
                 }
                 Poll::Pending => {
                     if following.is_none() && POOL.waits(*priority, *number) {

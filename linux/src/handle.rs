@@ -6,10 +6,10 @@ use std::future::Future;
 use std::io;
 use std::sync::Arc;
 
-use corank::{CoroutineId, Priority, SharedHandle, SpawnError};
+use corank::{CoroutineId, ExecutorId, Priority, SharedHandle, SpawnError};
 
 use crate::reactor::Reactor;
-use crate::shared::Shared;
+use crate::shared::{self, Shared};
 
 /// Owns the result of a coroutine.
 ///
@@ -22,7 +22,25 @@ pub type JoinHandle<T> = SharedHandle<T>;
 
 thread_local! {
     /// The runtime whose worker this thread is, or that was entered here.
-    static CURRENT: RefCell<Option<Handle>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
+}
+
+/// A runtime that was entered.
+#[derive(Debug)]
+struct Current {
+    handle: Handle,
+    /// The executor that ran here when it was entered, if one did.
+    within: Option<ExecutorId>,
+}
+
+impl Current {
+    /// Tests whether it is the current runtime while an executor runs here.
+    ///
+    /// It is not if a thread that has entered it acts on another executor now: then destructors of
+    /// that one's coroutines may run.
+    fn counts_in(&self, executor: ExecutorId) -> bool {
+        self.within == Some(executor) || self.handle.0.executor.id() == Some(executor)
+    }
 }
 
 /// Reaches a runtime from anywhere: spawns, cancels, re-prioritises.
@@ -38,12 +56,10 @@ impl fmt::Debug for Handle {
 }
 
 impl Handle {
-    /// Returns the runtime of the calling coroutine or thread; `None` outside of a runtime.
+    /// Returns the runtime of the calling coroutine, destructor, blocking call or thread; `None`
+    /// outside of a runtime.
     pub fn current() -> Option<Self> {
-        CURRENT
-            .try_with(|current| current.borrow().clone())
-            .ok()
-            .flatten()
+        with_current(|current| current.cloned())
     }
 
     /// Adds a coroutine, ready at the tail of its level.
@@ -61,6 +77,21 @@ impl Handle {
     {
         #[cfg(feature = "tracing")]
         let future = crate::span::unnamed(priority, future);
+        self.spawn_bare(priority, future)
+    }
+
+    /// Spawns as [`spawn`](Self::spawn), without a span.
+    pub(crate) fn spawn_bare<F>(
+        &self,
+        priority: Priority,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, SpawnError>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        if self.0.reactor.is_in_child() {
+            return Err(SpawnError::Closed);
+        }
         self.0.executor.spawn(priority, future)
     }
 
@@ -71,7 +102,8 @@ impl Handle {
 
     /// Cancels a coroutine. Returns false if it was too late.
     ///
-    /// Unless the coroutine is running, its future is dropped here before this returns.
+    /// Unless the coroutine is running, its future is dropped here before this returns. Its
+    /// destructors run on this thread with this runtime current, so they may spawn.
     pub fn cancel(&self, id: CoroutineId) -> bool {
         self.0.executor.cancel(id)
     }
@@ -104,21 +136,16 @@ pub fn spawn<F>(priority: Priority, future: F) -> Result<JoinHandle<F::Output>, 
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    CURRENT
-        .try_with(|current| match &*current.borrow() {
-            Some(handle) => handle.spawn(priority, future),
-            None => Err(SpawnError::NotRunning),
-        })
-        .unwrap_or(Err(SpawnError::NotRunning))
+    with_current(|current| match current {
+        Some(handle) => handle.spawn(priority, future),
+        None => Err(SpawnError::NotRunning),
+    })
 }
 
 /// Returns the effective priority of the current coroutine; `None` outside of coroutines.
 pub(crate) fn own_priority() -> Option<Priority> {
     let me = corank::current()?;
-    CURRENT
-        .try_with(|current| current.borrow().as_ref()?.priority(me))
-        .ok()
-        .flatten()
+    with_current(|current| current?.priority(me))
 }
 
 /// Returns the reactor of the current runtime.
@@ -127,15 +154,48 @@ pub(crate) fn own_priority() -> Option<Priority> {
 ///
 /// Fails outside of a runtime.
 pub(crate) fn reactor() -> io::Result<Arc<Reactor>> {
-    let reactor = CURRENT.try_with(|current| {
-        let current = current.borrow();
-        current.as_ref().map(|handle| handle.0.reactor.clone())
-    });
-    reactor.ok().flatten().ok_or_else(|| {
+    let reactor = with_current(|current| current.map(|handle| handle.0.reactor.clone()));
+    reactor.ok_or_else(|| {
         io::Error::other(
             "no runtime runs here: do I/O in a coroutine, or call Runtime::enter first",
         )
     })
+}
+
+/// Calls `act` with the runtime that is current here.
+///
+/// A thread that cancels a coroutine of a runtime runs its destructors as that runtime, whichever
+/// runtime the thread has entered.
+fn with_current<R>(act: impl FnOnce(Option<&Handle>) -> R) -> R {
+    let mut act = Some(act);
+    let mut call = |handle: Option<&Handle>| act.take().map(|act| act(handle));
+    let here = corank::current_executor();
+    let entered = CURRENT.try_with(|current| {
+        let current = current.borrow();
+        match (current.as_ref(), here) {
+            (Some(current), Some(here)) if !current.counts_in(here) => None,
+            (Some(current), _) => call(Some(&current.handle)),
+            (None, None) => call(None),
+            (None, Some(_)) => None,
+        }
+    });
+    if let Ok(Some(result)) = entered {
+        return result;
+    }
+    let runtime = here.and_then(shared::find).map(Handle);
+    // An executor that is no runtime's has no runtime; what was entered before counts.
+    let runtime = runtime.or_else(|| {
+        let entered = CURRENT.try_with(|current| Some(current.borrow().as_ref()?.handle.clone()));
+        entered.ok().flatten()
+    });
+    call(runtime.as_ref()).expect("it is called once")
+}
+
+/// Serves for the primitives of [`sync`](crate::sync): `Mutex::new_in(handle, 0)`.
+impl From<&Handle> for corank::Shared {
+    fn from(handle: &Handle) -> Self {
+        Self::from(&handle.0.executor)
+    }
 }
 
 /// Keeps a runtime current on this thread until it is dropped; see
@@ -143,14 +203,16 @@ pub(crate) fn reactor() -> io::Result<Arc<Reactor>> {
 #[derive(Debug)]
 #[must_use = "the runtime is found until this is dropped"]
 pub struct Entered {
-    outer: Option<Handle>,
+    outer: Option<Current>,
     /// Its destructor restores the former runtime of this thread, so it stays there.
     _local: std::marker::PhantomData<*const ()>,
 }
 
 pub(crate) fn enter(handle: Handle) -> Entered {
+    let within = corank::current_executor();
+    let current = Current { handle, within };
     Entered {
-        outer: CURRENT.replace(Some(handle)),
+        outer: CURRENT.replace(Some(current)),
         _local: std::marker::PhantomData,
     }
 }

@@ -9,16 +9,23 @@
 //!
 //! async fn serve(listener: TcpListener) -> std::io::Result<()> {
 //!     loop {
-//!         let (stream, _) = listener.accept().await?;
+//!         let stream = match listener.accept().await {
+//!             Ok((stream, _)) => stream,
+//!             Err(error) => {
+//!                 eprintln!("accept: {error}");
+//!                 continue;
+//!             }
+//!         };
 //!         let answer = service_fn(|request: Request<Incoming>| {
 //!             // Reports take long; all other requests go first.
-//!             let level = if request.uri().path().starts_with("/report") { 48 } else { 16 };
-//!             at(Priority::new(level).expect("below 64"), async move {
+//!             let is_report = request.uri().path().starts_with("/report");
+//!             let level = if is_report { Priority::BULK } else { Priority::at::<16>() };
+//!             at(level, async move {
 //!                 Ok::<_, std::convert::Infallible>(Response::new(format!("hello, {}\n", request.uri())))
 //!             })
 //!         });
 //!         let connection = http1::Builder::new().serve_connection(stream, answer);
-//!         spawn(Priority::new(16).expect("below 64"), connection).map_err(std::io::Error::other)?;
+//!         spawn(Priority::at::<16>(), connection)?;
 //!     }
 //! }
 //! ```

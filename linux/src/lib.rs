@@ -12,10 +12,17 @@
 //! async fn main() -> std::io::Result<()> {
 //!     let listener = TcpListener::bind("127.0.0.1:8080").await?;
 //!     loop {
-//!         let (mut stream, peer) = listener.accept().await?;
+//!         let (mut stream, peer) = match listener.accept().await {
+//!             Ok(accepted) => accepted,
+//!             // Often no descriptors are left: the next call waits a moment, and others end.
+//!             Err(error) => {
+//!                 eprintln!("accept: {error}");
+//!                 continue;
+//!             }
+//!         };
 //!         // Connections from this machine are served first.
-//!         let level = if peer.ip().is_loopback() { 8 } else { 32 };
-//!         let priority = Priority::new(level).expect("below 64");
+//!         let local = peer.ip().is_loopback();
+//!         let priority = if local { Priority::URGENT } else { Priority::DEFAULT };
 //!         let serve = async move {
 //!             let mut buffer = [0; 1024];
 //!             while let Ok(count @ 1..) = stream.read(&mut buffer).await {
@@ -24,7 +31,7 @@
 //!                 }
 //!             }
 //!         };
-//!         spawn(priority, serve).map_err(std::io::Error::other)?;
+//!         spawn(priority, serve)?;
 //!     }
 //! }
 //! ```
@@ -57,6 +64,8 @@
 //! - `tower`: a layer that runs each request on a level of its own.
 //! - `tracing`: spans of coroutines, and an event for each blocked worker.
 //! - `domain`: priorities that processes share (see [`Builder::domain`]).
+//! - `figures`: `corank top` shows the coroutines of a runtime in a domain.
+//! - `hooks`: an observer of each transition of a coroutine (see `Builder::observer`).
 //!
 //! # Where to find what
 //! - [`main`], [`Runtime`], [`Builder`]; [`spawn`], [`JoinHandle`], [`Handle`]; [`at`] to run a
@@ -74,17 +83,21 @@
 
 mod async_fd;
 mod at;
+mod block_on;
 mod blocked;
 mod blocking;
 mod budget;
 mod builder;
 mod external_scheduler;
+mod fork;
 pub mod fs;
 mod handle;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 mod idle;
 pub mod net;
+#[cfg(feature = "figures")]
+mod observers;
 pub mod pipe;
 pub mod process;
 mod reactor;
@@ -124,6 +137,8 @@ pub use corank::{
     CoroutineId, JoinError, LEVELS, Payload, Policy, Priority, Remote, SpawnError, YieldNow,
     cancel, current, reprioritize, yield_now,
 };
+#[cfg(feature = "hooks")]
+pub use corank::{Exit, Observer};
 #[cfg(feature = "domain")]
 pub use corank_domain as domain;
 #[cfg(feature = "macros")]
@@ -134,6 +149,6 @@ pub use watchdog::WATCHDOG_TICK;
 pub use worker::{POLLS_PER_CHECK, TIME_PER_CHECK, TIME_PER_WATCHED_CHECK};
 
 /// Compiles and runs the programs of the README.
-#[cfg(all(doctest, feature = "macros"))]
+#[cfg(all(doctest, feature = "macros", feature = "hyper", feature = "tower"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

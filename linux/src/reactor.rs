@@ -14,6 +14,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
+use crate::fork::ForkMark;
 use crate::sources::{Source, Sources, Token};
 
 /// Events per system call. If a call returns as many, another one follows at once.
@@ -27,6 +28,7 @@ const AWAKE: u64 = 0;
 pub(crate) struct Reactor {
     epoll: OwnedFd,
     interrupt: OwnedFd,
+    fork_mark: ForkMark,
     sources: Sources,
     /// The end of the watcher's sleep, in nanoseconds of the runtime's clock; [`AWAKE`] if no
     /// worker watches.
@@ -81,6 +83,7 @@ impl Reactor {
         Ok(Self {
             epoll,
             interrupt,
+            fork_mark: ForkMark::new()?,
             sources: Sources::new(),
             until: AtomicU64::new(AWAKE),
             checks: AtomicU64::new(0),
@@ -94,8 +97,14 @@ impl Reactor {
     ///
     /// # Errors
     /// Returns the error of epoll. Files and directories cannot be waited for (`EPERM`). There may
-    /// be too many watches (`ENOSPC`), or no memory, the kernel's or this process's.
+    /// be too many watches (`ENOSPC`), or no memory, the kernel's or this process's. Fails in a
+    /// child process that was forked from the runtime's.
     pub(crate) fn register(&self, descriptor: impl AsFd, ready: bool) -> io::Result<Token> {
+        if self.is_in_child() {
+            return Err(io::Error::other(
+                "the runtime belongs to the process from which this one was forked",
+            ));
+        }
         let token = self.sources.insert(ready)?;
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         if let Err(error) = epoll::add(&self.epoll, descriptor, EventData::new_u64(token.0), flags)
@@ -106,6 +115,12 @@ impl Reactor {
         Ok(token)
     }
 
+    /// Tests whether this process was forked from the runtime's.
+    #[inline]
+    pub(crate) fn is_in_child(&self) -> bool {
+        self.fork_mark.is_in_child()
+    }
+
     /// Returns the directions of a registered descriptor.
     pub(crate) fn source(&self, token: Token) -> &Source {
         self.sources.get(token).expect("it is registered")
@@ -113,6 +128,11 @@ impl Reactor {
 
     /// Ends a registration; to be called once, before the descriptor is closed.
     pub(crate) fn deregister(&self, token: Token, descriptor: impl AsFd) {
+        if self.is_in_child() {
+            // The registration is the parent's, and a thread of the parent may have held a lock of
+            // the table when the child was forked.
+            return;
+        }
         // An error means that foreign code closed the descriptor: then it is not registered any
         // more.
         let _ = epoll::delete(&self.epoll, descriptor);

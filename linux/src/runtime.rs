@@ -1,8 +1,10 @@
 //! The runtime: one shared executor, the threads that serve it, and the reactor that wakes them.
 
+use std::any::type_name;
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::mem;
 use std::panic::resume_unwind;
 use std::pin::pin;
 use std::sync::atomic::Ordering;
@@ -13,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use corank::{JoinError, Priority, Relaxed};
 
+use crate::block_on::{self, Handoff};
 use crate::builder::Builder;
 use crate::handle::{Entered, Handle, enter};
 use crate::shared::Shared;
@@ -22,6 +25,13 @@ use crate::{watchdog, worker};
 ///
 /// Any number of runtimes may exist in one process. Dropping one stops its workers after the polls
 /// that they are in, and cancels the remaining coroutines.
+///
+/// # After a fork
+/// A child process has none of the runtime's threads. Dropping the runtime or what is registered
+/// with it, in the child, leaves the parent's alone and releases only the child's descriptors. The
+/// child's coroutines are not dropped. `spawn` and registrations fail there, and
+/// [`block_on`](Self::block_on) panics. A child that needs a runtime calls `exec` first: other
+/// state of this process, such as its threads for blocking calls, is not made anew.
 ///
 /// ```
 /// use corank_linux::{Priority, Runtime, spawn};
@@ -84,17 +94,21 @@ impl Runtime {
         expect(unused_mut, reason = "it gives its domain")
     )]
     fn start(mut builder: Builder) -> io::Result<Self> {
+        #[cfg(not(feature = "domain"))]
         let config = builder.config();
         #[cfg(feature = "domain")]
         let (config, domain) = match builder.join()? {
-            None => (config, None),
+            None => (builder.config(), None),
             Some(participant) => {
+                #[cfg(feature = "figures")]
+                builder.observe_for(&participant);
                 let published = participant.publish().map_err(io::Error::other)?;
-                let config = config.publish_to(published);
+                let config = builder.config().publish_to(published);
                 (config, Some((participant, published)))
             }
         };
         let shared = Arc::new(Shared::new(config)?);
+        shared.publish();
         let (ends, ended) = mpsc::channel();
         let mut runtime = Self {
             handle: Handle(shared.clone()),
@@ -145,27 +159,63 @@ impl Runtime {
     ///
     /// Other coroutines continue afterwards, as long as the runtime exists.
     ///
+    /// The future need not be `Send`, and may borrow: it is polled on the calling thread. A worker
+    /// that picks its coroutine hands the poll over and waits for its end, which takes some
+    /// microseconds each time. Work of many short polls belongs into a [spawned](Handle::spawn)
+    /// coroutine, for whose handle `block_on` waits.
+    ///
+    /// ```
+    /// use std::{error::Error, rc::Rc};
+    ///
+    /// fn main() -> Result<(), Box<dyn Error>> {
+    ///     let runtime = corank_linux::Runtime::new()?;
+    ///     let words = vec!["borrowed", "by the future"];
+    ///     let length = runtime.block_on(async {
+    ///         let count = Rc::new(words.len());
+    ///         corank_linux::yield_now().await;
+    ///         Ok::<_, Box<dyn Error>>(*count)
+    ///     })?;
+    ///     assert_eq!(length, words.len());
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
     /// # Panics
+    /// Panics on a thread that runs coroutines of this or another runtime: it would wait for
+    /// itself. [`spawn_blocking`](crate::spawn_blocking) has threads that may wait.
+    ///
     /// Panics with the payload of the future if that panics. Panics if the future is cancelled,
-    /// which any code with its identifier can do, or if there is no memory to spawn it.
-    pub fn block_on<F>(&self, future: F) -> F::Output
-    where
-        F: Future<Output: Send> + Send + 'static,
-    {
+    /// which any code with its identifier can do, if there is no memory to spawn it, and in a child
+    /// process that was forked from the runtime's.
+    #[track_caller]
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.block_on_at(Priority::DEFAULT, future)
     }
 
     /// Runs `future` as [`block_on`](Self::block_on) does, on the given level.
-    pub fn block_on_at<F>(&self, priority: Priority, future: F) -> F::Output
-    where
-        F: Future<Output: Send> + Send + 'static,
-    {
-        let handle = (self.handle.spawn(priority, future))
+    #[track_caller]
+    pub fn block_on_at<F: Future>(&self, priority: Priority, future: F) -> F::Output {
+        block_on::assert_may_wait();
+        let shared = &self.handle.0;
+        let (handoff, proxy) = Handoff::new();
+        #[cfg(feature = "tracing")]
+        let future = crate::span::coroutine(type_name::<F>(), priority, future);
+        let handle = (self.handle.spawn_bare(priority, proxy))
             .unwrap_or_else(|error| panic!("block_on cannot spawn its future: {error}"));
-        match wait_on_this_thread(handle) {
-            Ok(output) => output,
-            Err(JoinError::Panicked(payload)) => resume_unwind(payload.into_inner()),
-            Err(error) => panic!("block_on has no result: {error}"),
+        let _name = shared.name_root(handle.id(), type_name::<F>());
+        let result = {
+            let _current = self.enter();
+            handoff.serve(future)
+        };
+        // The future is gone. When this is over, so is its coroutine.
+        let end = wait_on_this_thread(handle);
+        match result {
+            Ok(Some(output)) => output,
+            Ok(None) => panic!(
+                "block_on has no result: {}",
+                end.err().unwrap_or(JoinError::Cancelled)
+            ),
+            Err(panic) => resume_unwind(panic),
         }
     }
 
@@ -180,9 +230,14 @@ impl Runtime {
     ///
     /// A worker whose poll does not end within another `limit` is left behind.
     ///
+    /// Does nothing in a child process that was forked from the runtime's.
+    ///
     /// # Errors
     /// Returns [`Unfinished`] if coroutines were cancelled or workers were left behind.
     pub fn shutdown(mut self, limit: Duration) -> Result<(), Unfinished> {
+        if self.handle.0.reactor.is_in_child() {
+            return Ok(());
+        }
         self.handle.0.drain(Instant::now() + limit);
         let cancelled = self.stop();
         let end = Instant::now() + limit;
@@ -216,6 +271,12 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
+        if self.handle.0.reactor.is_in_child() {
+            // The threads are the parent's. This process has only what their handles refer to,
+            // which the C library uses for new threads.
+            self.threads.drain(..).for_each(mem::forget);
+            return;
+        }
         if self.threads.is_empty() && self.handle.0.stopping.load(Ordering::Acquire) {
             return;
         }

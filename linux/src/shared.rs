@@ -2,10 +2,10 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use corank::{Config, SharedExecutor, WorkerId};
+use corank::{Config, CoroutineId, ExecutorId, SharedExecutor, WorkerId};
 
 use crate::idle::{Parker, Pause, Wakeup, Watch};
 use crate::reactor::Reactor;
@@ -35,9 +35,48 @@ pub(crate) struct Shared {
     /// Set while a thread waits until there is no coroutine.
     draining: AtomicBool,
     drained: (Mutex<()>, Condvar),
+    /// The futures that `block_on` waits for: their coroutines and the names of their types.
+    roots: Mutex<Vec<(CoroutineId, &'static str)>>,
+}
+
+/// Keeps the name of a coroutine's future known until it is dropped.
+pub(crate) struct RootName<'a>(&'a Shared, CoroutineId);
+
+impl Drop for RootName<'_> {
+    fn drop(&mut self) {
+        self.0.roots().retain(|&(id, _)| id != self.1);
+    }
+}
+
+/// The runtimes of this process that have not gone, by their executors.
+static RUNTIMES: Mutex<Vec<(ExecutorId, Weak<Shared>)>> = Mutex::new(Vec::new());
+
+fn runtimes() -> MutexGuard<'static, Vec<(ExecutorId, Weak<Shared>)>> {
+    RUNTIMES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the runtime of an executor; `None` if it is none's.
+pub(crate) fn find(executor: ExecutorId) -> Option<Arc<Shared>> {
+    let runtimes = runtimes();
+    let (_, found) = runtimes.iter().find(|(id, _)| *id == executor)?;
+    found.upgrade()
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let gone = self.executor.id();
+        runtimes().retain(|(id, _)| Some(*id) != gone);
+    }
 }
 
 impl Shared {
+    /// Lets threads find the runtime by its executor.
+    pub(crate) fn publish(self: &Arc<Self>) {
+        if let Some(id) = self.executor.id() {
+            runtimes().push((id, Arc::downgrade(self)));
+        }
+    }
+
     /// Creates the state of a runtime that has no workers yet.
     ///
     /// # Errors
@@ -52,11 +91,31 @@ impl Shared {
             stopping: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             drained: (Mutex::new(()), Condvar::new()),
+            roots: Mutex::default(),
         })
     }
 
     pub(crate) fn entries(&self) -> MutexGuard<'_, Vec<WorkerEntry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn roots(&self) -> MutexGuard<'_, Vec<(CoroutineId, &'static str)>> {
+        self.roots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Names the future behind a coroutine that `block_on` has made.
+    pub(crate) fn name_root(&self, id: CoroutineId, name: &'static str) -> RootName<'_> {
+        self.roots().push((id, name));
+        RootName(self, id)
+    }
+
+    /// Returns the name of the future behind a coroutine, if `block_on` has made it.
+    pub(crate) fn root_name(&self, id: CoroutineId) -> Option<&'static str> {
+        let roots = self.roots();
+        roots
+            .iter()
+            .find(|root| root.0 == id)
+            .map(|&(_, name)| name)
     }
 
     /// Wakes a parked worker, if there is one, to check for events that no other worker checks for.

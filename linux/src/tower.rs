@@ -4,10 +4,9 @@
 //! use corank_linux::{Priority, tower::PriorityLayer};
 //! use hyper::Request;
 //!
-//! let bulk = Priority::new(48).expect("below 64");
-//! let layer = PriorityLayer::new(move |request: &Request<()>| {
+//! let layer = PriorityLayer::new(|request: &Request<()>| {
 //!     // Reports take long; all other requests go first.
-//!     if request.uri().path().starts_with("/report") { bulk } else { Priority::DEFAULT }
+//!     if request.uri().path().starts_with("/report") { Priority::BULK } else { Priority::DEFAULT }
 //! });
 //! # let _ = layer;
 //! ```

@@ -32,7 +32,7 @@ where
 {
     let runtime = Handle::current().ok_or(SpawnError::NotRunning)?;
     let future = span::coroutine(name, priority, future);
-    runtime.0.executor.spawn(priority, future)
+    runtime.spawn_bare(priority, future)
 }
 
 /// Makes an event of level `WARN` of a blocked-worker report.

@@ -100,6 +100,7 @@ fn describe(shared: &Shared, entry: &WorkerEntry, polls: u64, lasted: u64) -> Op
     let future = polling.future;
     #[cfg(feature = "tracing")]
     let future = crate::span::name_within(polling.future);
+    let future = shared.root_name(polling.id).unwrap_or(future);
     // Read after the coroutine: a poll that has begun since would have been counted.
     (parker.polls() == polls).then(|| Blocked {
         worker: parker.name().to_string(),

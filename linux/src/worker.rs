@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use corank::{Priority, Step, SystemView, Worker};
 
+use crate::block_on::Driving;
 use crate::external_scheduler::ExternalScheduler;
 use crate::idle::{Parker, Wakeup};
 use crate::reactor::ReadyEvents;
@@ -93,6 +94,7 @@ impl<V: ExternalScheduler> SystemView for CountingView<'_, V> {
 
 /// Makes this thread a worker until the runtime stops.
 pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
+    let _driving = Driving::begin();
     let parker = &Arc::new(Parker::current());
     let waker = Arc::new(WorkerWaker {
         shared: Arc::downgrade(shared),

@@ -69,3 +69,58 @@ fn a_domain_that_cannot_be_joined_is_an_error() {
     let shared = Domain::named("test").root("/proc");
     assert!(Builder::new().workers(1).domain(shared).build().is_err());
 }
+
+/// A watcher, as `corank top` is one, sees how many coroutines of each level are ready, how often
+/// they were polled, and how many wait. An observer of the program's own is called, too.
+#[cfg(feature = "figures")]
+#[test]
+fn a_watcher_sees_the_coroutines_of_a_runtime() {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    struct Exits(AtomicU64);
+    // SAFETY: it counts, and calls nothing of Corank.
+    unsafe impl corank_linux::Observer for Exits {
+        fn exited(&self, _: corank_linux::CoroutineId, _: corank_linux::Exit) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    static EXITS: Exits = Exits(AtomicU64::new(0));
+
+    let mode = std::fs::Permissions::from_mode(0o700);
+    let root = tempfile::Builder::new()
+        .permissions(mode)
+        .tempdir()
+        .unwrap();
+    let domain = || Domain::named("test").root(root.path());
+    let runtime = Builder::new()
+        .workers(1)
+        .domain(domain())
+        .observer(&EXITS)
+        .build()
+        .unwrap();
+    let waiting = runtime
+        .handle()
+        .spawn(Priority::at::<3>(), std::future::pending::<()>())
+        .unwrap();
+    let yields = async {
+        for _ in 0..9 {
+            yield_now().await;
+        }
+    };
+    let yields = runtime.handle().spawn(Priority::at::<7>(), yields).unwrap();
+    runtime.block_on(yields).unwrap();
+
+    let seen = domain().watch().unwrap().snapshot();
+    let coroutines = seen[0].coroutines.as_ref().expect("they are counted");
+    let polls = |level: u8| {
+        let mut levels = coroutines.levels.iter();
+        levels
+            .find(|state| state.level.level() == level)
+            .map(|state| state.polls)
+    };
+    assert_eq!((polls(3), polls(7)), (Some(1), Some(10)));
+    assert_eq!(coroutines.blocked, 1);
+    // That of `block_on`, and the one for which it waited.
+    assert_eq!(EXITS.0.load(Ordering::Relaxed), 2);
+    drop(waiting);
+}

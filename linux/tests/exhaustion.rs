@@ -6,6 +6,17 @@
 
 #[path = "../../core/tests/common/asserts.rs"]
 mod asserts;
+/// The example, whose items are private.
+mod echo {
+    include!("../examples/echo.rs");
+
+    pub(super) async fn run(listener: TcpListener, priority: Priority) -> std::io::Result<()> {
+        serve(listener, priority).await
+    }
+
+    #[allow(dead_code, reason = "the example's")]
+    const MAIN: fn() -> std::io::Result<()> = main;
+}
 
 use std::fs::File;
 use std::io;
@@ -88,6 +99,36 @@ fn blocking_calls_fail_without_threads() {
     );
 }
 
+/// The server of the README has no descriptor for a connection. It serves that once there is one.
+fn the_echo_server_goes_on(runtime: &Runtime) {
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut client = TcpStream::connect(address).await.unwrap();
+        let taken = take_all();
+        let server = spawn(Priority::DEFAULT, echo::run(listener, Priority::DEFAULT)).unwrap();
+        // It finds the shortage, more than once.
+        corank_linux::time::sleep(3 * ACCEPT_PAUSE).await;
+        assert!(!server.has_exited(), "the server has ended");
+        drop(taken);
+        client.write_all(b"there").await.unwrap();
+        let mut word = [0; 5];
+        client.read_exact(&mut word).await.unwrap();
+        assert_eq!(&word, b"there");
+        server.cancel();
+    });
+}
+
+/// The README shows the example that is tested here.
+#[test]
+fn the_readme_has_the_echo_server() {
+    let (_, server) = include_str!("../examples/echo.rs")
+        .split_once("\n\n")
+        .unwrap();
+    let shown = format!("```rust,no_run\n{server}```");
+    assert!(include_str!("../README.md").contains(&shown));
+}
+
 #[test]
 fn exhausted_descriptors_are_errors_and_lose_nothing() {
     blocking_calls_fail_without_threads();
@@ -139,6 +180,7 @@ fn exhausted_descriptors_are_errors_and_lose_nothing() {
         assert_eq!(take_all().len(), given_back);
         drop((one, other, client, listener));
     });
+    the_echo_server_goes_on(&runtime);
     runtime.block_on(async {
         with_ever_more(async || Signals::new([Signal::USR1, Signal::USR2]).map(drop)).await;
         with_ever_more(async || {

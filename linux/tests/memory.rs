@@ -27,9 +27,19 @@ fn level(level: u8) -> Priority {
     Priority::new(level).unwrap()
 }
 
-/// One worker: a limit that a coroutine sets for its thread holds for the whole runtime.
 fn runtime() -> Runtime {
     Builder::new().workers(1).build().unwrap()
+}
+
+/// Runs a coroutine on the only worker: a limit that it sets for its thread holds for the whole
+/// runtime.
+fn run<F>(priority: Priority, future: F) -> F::Output
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    let runtime = runtime();
+    let handle = runtime.handle().spawn(priority, future).unwrap();
+    runtime.block_on(handle).unwrap()
 }
 
 /// Registers a descriptor with memory for one more allocation each time until it succeeds; returns
@@ -56,7 +66,7 @@ fn register(kept: &mut Vec<Async<Blocking>>) -> usize {
 
 #[test]
 fn a_registration_fails_at_each_allocation() {
-    runtime().block_on(async {
+    run(Priority::DEFAULT, async {
         let mut kept = Vec::with_capacity(512);
         // There is room for 64, then for 128 more, then for 256 more. Each time there are two
         // allocations: entries, and the list of free entries.
@@ -77,7 +87,7 @@ fn a_registration_fails_at_each_allocation() {
 
 #[test]
 fn a_spawn_fails_at_each_allocation() {
-    runtime().block_on(async {
+    run(Priority::DEFAULT, async {
         for allocations in 0..10 {
             let large = [1_u8; 5000];
             let future = async move {
@@ -105,7 +115,7 @@ fn a_spawn_fails_at_each_allocation() {
 /// later ones run.
 #[test]
 fn a_blocking_call_is_refused_without_memory() {
-    runtime().block_on(async {
+    run(Priority::DEFAULT, async {
         let file = File::open("/proc/self/status").await.unwrap();
         for _ in 0..2 {
             let before = LIVE.get();
@@ -138,7 +148,7 @@ fn a_blocking_call_is_refused_without_memory() {
 /// caller's priority then.
 #[test]
 fn a_waiting_blocking_call_continues_without_memory() {
-    runtime().block_on(async {
+    run(Priority::DEFAULT, async {
         let (end, ended) = mpsc::channel::<()>();
         let call = spawn_blocking(move || ended.recv().is_err());
         let waits = async {
@@ -160,7 +170,7 @@ fn a_waiting_blocking_call_continues_without_memory() {
 #[test]
 fn existing_coroutines_continue_without_memory() {
     const ROUNDS: u8 = 100;
-    runtime().block_on(async {
+    run(Priority::DEFAULT, async {
         let (mut one, mut other) = UnixStream::pair().unwrap();
         let shared = Arc::new(Mutex::new_in(Shared::here().unwrap(), 0_u32));
         let counted = shared.clone();
@@ -195,7 +205,7 @@ fn existing_coroutines_continue_without_memory() {
 #[test]
 fn timers_need_no_memory() {
     const TIMERS: usize = 100_000;
-    runtime().block_on_at(level(30), async {
+    run(level(30), async {
         let begin = Arc::new(Event::new_in(Shared::here().unwrap()));
         let handles: Vec<_> = (0..TIMERS)
             .map(|number| {
@@ -222,7 +232,7 @@ fn timers_need_no_memory() {
 /// The first waiter of a descriptor needs no memory; further ones do.
 #[test]
 fn a_second_waiter_is_an_error_without_memory() {
-    runtime().block_on(async {
+    run(Priority::DEFAULT, async {
         let (mut write, read) = Blocking::pair().unwrap();
         let read = Arc::new(Async::new(read).unwrap());
         // The descriptor is ready at first.
@@ -248,7 +258,7 @@ fn a_second_waiter_is_an_error_without_memory() {
 #[test]
 fn an_event_wakes_all_without_memory() {
     const WAITING: usize = 2000;
-    runtime().block_on_at(level(30), async {
+    run(level(30), async {
         let (mut write, read) = Blocking::pair().unwrap();
         let read = Arc::new(Async::new(read).unwrap());
         let nothing = |read: &Blocking| {

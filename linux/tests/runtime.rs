@@ -303,8 +303,198 @@ fn shutdown_reports_what_it_cancelled() {
 
 #[corank_linux::test(workers = 2, priority = 3, name = "tested")]
 async fn the_attribute_makes_a_runtime() {
-    let name = std::thread::current().name().map(str::to_string);
+    let name = async { std::thread::current().name().map(str::to_string) };
+    let name = spawn(level(4), name).unwrap().await.unwrap();
     assert!(name.unwrap().starts_with("tested-"));
     let me = current().unwrap();
     assert_eq!(Handle::current().unwrap().priority(me), Priority::new(3));
+}
+
+/// Runs `act` on a thread of its own, and fails if that does not end.
+fn within_limit<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || send.send(act()));
+    receive.recv_timeout(LONG / 6).expect("it waits for itself")
+}
+
+/// Tests that a call of `block_on` panics, and says why.
+async fn assert_block_on_panics(runtime: Arc<Runtime>) {
+    let refused = std::panic::AssertUnwindSafe(|| runtime.block_on(async { 1 }));
+    let payload = asserts::on_purpose(|| std::panic::catch_unwind(refused)).unwrap_err();
+    let message = corank_linux::Payload::new(payload);
+    assert!(message.message().unwrap().contains("spawn_blocking"));
+}
+
+/// In a spawned coroutine and in that of `block_on` itself, of the same and another runtime.
+#[test]
+fn block_on_inside_a_coroutine_panics() {
+    within_limit(|| {
+        let (own, other) = (Arc::new(workers(1)), Arc::new(workers(1)));
+        for inner in [&own, &other] {
+            own.block_on(assert_block_on_panics(inner.clone()));
+            let spawned = assert_block_on_panics(inner.clone());
+            let spawned = own.handle().spawn(level(3), spawned).unwrap();
+            own.block_on(spawned).unwrap();
+        }
+        assert_eq!(own.block_on(async { 7 }), 7);
+    });
+}
+
+#[test]
+fn block_on_works_in_a_blocking_call() {
+    let answer = within_limit(|| {
+        let (own, inner) = (workers(1), Arc::new(workers(1)));
+        let answer = async move { spawn_blocking(move || inner.block_on(async { 7 })).await };
+        own.block_on(answer).unwrap()
+    });
+    assert_eq!(answer, 7);
+}
+
+/// The future is neither `Send` nor `'static`, and its output is not `Send`.
+#[test]
+fn block_on_borrows_and_stays_on_its_thread() {
+    let runtime = workers(2);
+    let mut log = Vec::new();
+    let here = std::thread::current().id();
+    let output = runtime.block_on(async {
+        let shared = std::rc::Rc::new(5);
+        for round in 0..100 {
+            yield_now().await;
+            assert_eq!(std::thread::current().id(), here);
+            log.push(round);
+        }
+        // Other coroutines continue meanwhile.
+        let other = spawn(level(40), async { 37 }).unwrap().await.unwrap();
+        corank_linux::time::sleep(Duration::from_micros(10)).await;
+        std::rc::Rc::new(*shared + other)
+    });
+    assert_eq!((*output, log.len()), (42, 100));
+    assert_eq!(runtime.handle().live(), 0);
+}
+
+/// Another coroutine cancels that of `block_on`: the future is dropped on its own thread, and the
+/// call panics.
+#[test]
+fn a_cancelled_block_on_drops_its_future_where_it_was_polled() {
+    /// It is not `Send`.
+    struct Notes<'a>(
+        &'a Mutex<Option<std::thread::ThreadId>>,
+        std::marker::PhantomData<std::rc::Rc<()>>,
+    );
+    impl Drop for Notes<'_> {
+        fn drop(&mut self) {
+            *self.0.lock().unwrap() = Some(std::thread::current().id());
+            assert!(spawn(level(3), async {}).is_ok(), "inside the runtime");
+        }
+    }
+    let runtime = workers(2);
+    let dropped = Mutex::new(None);
+    let cancelled = std::panic::AssertUnwindSafe(|| {
+        runtime.block_on(async {
+            let _notes = Notes(&dropped, std::marker::PhantomData);
+            let me = current().unwrap();
+            let cancel = spawn(level(40), async move { corank_linux::cancel(me) });
+            pending::<()>().await;
+            drop(cancel);
+        });
+    });
+    assert!(std::panic::catch_unwind(cancelled).is_err());
+    assert_eq!(*dropped.lock().unwrap(), Some(std::thread::current().id()));
+}
+
+/// It says what panicked, and carries the payload.
+#[test]
+fn a_panic_of_a_blocking_call_is_reported_as_one() {
+    let runtime = workers(1);
+    let result = runtime.block_on(async {
+        spawn_blocking(|| std::panic::resume_unwind(Box::new("on purpose"))).await
+    });
+    let result: Result<(), JoinError> = result;
+    let error = result.unwrap_err();
+    assert_eq!(error.to_string(), "the blocking call panicked: on purpose");
+    let JoinError::Panicked(payload) = error else {
+        panic!("it has a payload");
+    };
+    assert_eq!(payload.into_inner().downcast_ref(), Some(&"on purpose"));
+}
+
+#[test]
+fn a_blocking_call_is_inside_its_runtime() {
+    let runtime = workers(1);
+    let answer = runtime.block_on(async {
+        let call = spawn_blocking(|| {
+            assert!(Handle::current().is_some());
+            spawn(level(9), async { 5 }).unwrap()
+        });
+        call.await.unwrap().await
+    });
+    assert_eq!(answer.unwrap(), 5);
+    assert!(Handle::current().is_none());
+}
+
+/// Threads outside the runtime, inside another one, and a worker of another one cancel coroutines
+/// of one: their destructors spawn there.
+#[test]
+fn a_cancelled_coroutine_is_dropped_inside_its_runtime() {
+    struct Spawns(Arc<AtomicUsize>, mpsc::Sender<Result<(), SpawnError>>);
+    impl Drop for Spawns {
+        fn drop(&mut self) {
+            let ran = self.0.clone();
+            let count = async move {
+                ran.fetch_add(1, Ordering::Relaxed);
+            };
+            self.1.send(spawn(level(9), count).map(drop)).unwrap();
+        }
+    }
+    const ROUNDS: usize = 100;
+    let (own, other) = (workers(1), workers(1));
+    let ran = Arc::new(AtomicUsize::new(0));
+    let (results, spawned) = mpsc::channel();
+    let waiting = || {
+        let spawns = Spawns(ran.clone(), results.clone());
+        let wait = async move {
+            let _spawns = spawns;
+            pending::<()>().await;
+        };
+        own.handle().spawn(level(9), wait).unwrap()
+    };
+    for _ in 0..ROUNDS {
+        // By its handle, by its identifier, inside another runtime, and by a worker of that.
+        assert!(waiting().cancel());
+        assert!(own.handle().cancel(waiting().id()));
+        let entered = other.enter();
+        assert!(waiting().cancel());
+        drop(entered);
+        let handle = waiting();
+        let cancel = async move { handle.cancel() };
+        let cancel = other.handle().spawn(level(3), cancel).unwrap();
+        assert!(other.block_on(cancel).unwrap());
+    }
+    drop(results);
+    assert!(spawned.iter().take(4 * ROUNDS).all(|result| result.is_ok()));
+    // They have run in the runtime of the cancelled coroutines.
+    assert_eq!(own.shutdown(LONG), Ok(()));
+    assert_eq!(ran.load(Ordering::Relaxed), 4 * ROUNDS);
+}
+
+#[test]
+fn errors_of_the_runtime_convert_to_those_of_io() {
+    fn refused() -> std::io::Result<()> {
+        drop(spawn(level(3), async {})?);
+        Ok(())
+    }
+    assert!(refused().unwrap_err().to_string().contains("no executor"));
+    let error = std::io::Error::from(SpawnError::OutOfMemory);
+    assert_eq!(error.kind(), std::io::ErrorKind::OutOfMemory);
+    let cancelled = std::io::Error::from(JoinError::Cancelled);
+    assert!(cancelled.get_ref().unwrap().is::<JoinError>());
+}
+
+#[test]
+fn primitives_are_made_for_a_handle() {
+    let runtime = workers(1);
+    let sum = Arc::new(corank_linux::sync::Mutex::new_in(runtime.handle(), 1));
+    let theirs = sum.clone();
+    runtime.block_on(async move { *theirs.lock().await += 1 });
+    assert_eq!(*sum.try_lock().unwrap(), 2);
 }

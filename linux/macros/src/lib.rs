@@ -14,8 +14,9 @@ use syn::{Error, Expr, ExprPath, ItemFn, LitStr, Path, Token, parse_macro_input}
 /// - `name = "server"`: the name of its threads.
 /// - `crate = path`: the path of the crate, if it has another name.
 ///
-/// The function may do what any coroutine may. Its future and its output are `Send`, so the type of
-/// an error is, for example, `Box<dyn Error + Send + Sync>`.
+/// The function may do what any coroutine may. It runs on the thread that calls it, so neither its
+/// future nor its output need be `Send`. Each of its polls is handed to that thread by a worker: see
+/// `Runtime::block_on`.
 ///
 /// ```ignore
 /// #[corank_linux::main(workers = 2, name = "server")]
@@ -96,7 +97,7 @@ fn expand(arguments: Arguments, mut function: ItemFn, is_test: bool) -> Tokens {
     let test = is_test.then(|| quote!(#[::core::prelude::v1::test]));
     let (attributes, visibility, signature) = (&function.attrs, &function.vis, &function.sig);
     let (body, inner) = (&function.block, format_ident!("body"));
-    // Errors of the future, such as a value that is not `Send`, point to the function.
+    // Errors of the future point to the function.
     let run = quote_spanned! {function.sig.ident.span()=>
         #corank_linux::Runtime::builder()#workers #name
             .build()

@@ -41,7 +41,7 @@ pub(super) fn check(context: &mut Context) -> Result<Outcome> {
     }
     // Optional parts are built too.
     publish.args(["--features", "corank/stats,corank/hooks"]);
-    publish.args(["--features", "corank-linux/domain,corank-linux/hyper"]);
+    publish.args(["--features", "corank-linux/figures,corank-linux/hyper"]);
     publish.args(["--features", "corank-linux/tower,corank-linux/tracing"]);
     publish.current_dir(repository::root());
     // Nothing that it builds is run.
