@@ -1,4 +1,4 @@
-// The echo server of the README: `cargo run --release -p corank-linux --example echo`.
+//! The echo server of the README: `cargo run --release -p corank-linux --example echo`.
 
 use corank_linux::{Priority, net::TcpListener, spawn};
 use futures::{AsyncReadExt, AsyncWriteExt};
@@ -13,7 +13,7 @@ async fn main() -> std::io::Result<()> {
     urgent.await?
 }
 
-async fn serve(listener: TcpListener, priority: Priority) -> std::io::Result<()> {
+pub(crate) async fn serve(listener: TcpListener, priority: Priority) -> std::io::Result<()> {
     loop {
         let (mut stream, _) = match listener.accept().await {
             Ok(accepted) => accepted,

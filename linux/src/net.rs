@@ -5,11 +5,13 @@
 
 mod acceptor;
 mod resolve;
+mod socket;
 mod tcp;
 mod udp;
 mod unix;
 
 pub use resolve::Address;
+pub use socket::{BACKLOG, TcpSocket};
 pub use tcp::{TcpListener, TcpStream};
 pub use udp::UdpSocket;
 pub use unix::{UnixDatagram, UnixListener, UnixStream};

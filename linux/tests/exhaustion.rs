@@ -6,17 +6,9 @@
 
 #[path = "../../core/tests/common/asserts.rs"]
 mod asserts;
-/// The example, whose items are private.
-mod echo {
-    include!("../examples/echo.rs");
-
-    pub(super) async fn run(listener: TcpListener, priority: Priority) -> std::io::Result<()> {
-        serve(listener, priority).await
-    }
-
-    #[allow(dead_code, reason = "the example's")]
-    const MAIN: fn() -> std::io::Result<()> = main;
-}
+#[path = "../examples/echo.rs"]
+#[allow(dead_code, reason = "its `main`")]
+mod echo;
 
 use std::fs::File;
 use std::io;
@@ -106,7 +98,7 @@ fn the_echo_server_goes_on(runtime: &Runtime) {
         let address = listener.local_addr().unwrap();
         let mut client = TcpStream::connect(address).await.unwrap();
         let taken = take_all();
-        let server = spawn(Priority::DEFAULT, echo::run(listener, Priority::DEFAULT)).unwrap();
+        let server = spawn(Priority::DEFAULT, echo::serve(listener, Priority::DEFAULT)).unwrap();
         // It finds the shortage, more than once.
         corank_linux::time::sleep(3 * ACCEPT_PAUSE).await;
         assert!(!server.has_exited(), "the server has ended");
@@ -117,16 +109,6 @@ fn the_echo_server_goes_on(runtime: &Runtime) {
         assert_eq!(&word, b"there");
         server.cancel();
     });
-}
-
-/// The README shows the example that is tested here.
-#[test]
-fn the_readme_has_the_echo_server() {
-    let (_, server) = include_str!("../examples/echo.rs")
-        .split_once("\n\n")
-        .unwrap();
-    let shown = format!("```rust,no_run\n{server}```");
-    assert!(include_str!("../README.md").contains(&shown));
 }
 
 #[test]

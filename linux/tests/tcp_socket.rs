@@ -8,7 +8,7 @@ mod asserts;
 use std::net;
 use std::time::Duration;
 
-use corank_linux::net::{BACKLOG, TcpListener, TcpSocket, UnixListener, UnixStream};
+use corank_linux::net::{BACKLOG, TcpListener, TcpSocket};
 use corank_linux::time::timeout;
 use corank_linux::{Builder, Runtime};
 use futures::{AsyncReadExt, AsyncWriteExt};
@@ -84,22 +84,6 @@ fn waiting(listener: &TcpListener) -> usize {
 }
 
 #[test]
-fn unix_connections_wait_to_be_accepted() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("socket");
-    runtime().block_on(async {
-        let listener = UnixListener::bind(&path).unwrap();
-        // The default of the standard library has room for 129.
-        let clients: Vec<_> = (0..capacity(400))
-            .map(|_| UnixStream::connect(&path).expect("it waits"))
-            .collect();
-        for _ in &clients {
-            listener.accept().await.unwrap();
-        }
-    });
-}
-
-#[test]
 fn options_are_set_before_a_socket_is_used() {
     runtime().block_on(async {
         let socket = TcpSocket::new_v4().unwrap();
@@ -159,4 +143,14 @@ fn a_refused_connection_is_an_error() {
             std::io::ErrorKind::ConnectionRefused
         );
     });
+}
+
+/// The README shows the example, whose behaviour without descriptors is tested in
+/// `exhaustion.rs`.
+#[test]
+fn the_readme_has_the_echo_server() {
+    let example = include_str!("../examples/echo.rs").replace("pub(crate) ", "");
+    let (_, server) = example.split_once("\n\n").unwrap();
+    let shown = format!("```rust,no_run\n{server}```");
+    assert!(include_str!("../README.md").contains(&shown));
 }

@@ -2,7 +2,7 @@
 //!
 //! A connection that ends before it is accepted is passed over. When descriptors or memory have run
 //! out, the connection waits in the kernel and the listener stays readable: a caller that only
-//! tries again would spin. So the next attempt waits for [`PAUSE`].
+//! tries again would spin. So the next attempt waits for [`PAUSE`], as after any other error.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,12 +15,12 @@ use rustix::net::{SocketAddrAny, SocketFlags, acceptfrom_with};
 use crate::async_fd::Async;
 use crate::{handle, time};
 
-/// Delays the next attempt after one that failed for lack of descriptors or memory.
+/// Delays the next attempt after one that failed, such as for lack of descriptors or memory.
 pub(super) const PAUSE: Duration = Duration::from_millis(10);
 /// No pause.
 const NONE: u64 = 0;
 
-/// Accepts connections of one listener, with a pause after a shortage.
+/// Accepts connections of one listener, with a pause after an error.
 #[derive(Debug, Default)]
 pub(super) struct Acceptor {
     /// In nanoseconds of the runtimes' clock.
@@ -46,9 +46,7 @@ impl Acceptor {
 
     /// Pauses after an error that the next attempt would find again.
     pub(super) fn pause_after<T>(&self, result: io::Result<T>) -> io::Result<T> {
-        if let Err(error) = &result
-            && Errno::from_io_error(error).is_some_and(is_shortage)
-        {
+        if result.is_err() {
             let until = time::clock().saturating_add(PAUSE.as_nanos() as u64);
             self.paused_until.store(until, Ordering::Relaxed);
         }
@@ -78,17 +76,8 @@ fn is_of_one_connection(error: Errno) -> bool {
         Errno::HOSTUNREACH,
         Errno::NONET,
         Errno::NOPROTOOPT,
-    ]
-    .contains(&error)
-}
-
-fn is_shortage(error: Errno) -> bool {
-    [
-        Errno::MFILE,
-        Errno::NFILE,
-        Errno::NOBUFS,
-        Errno::NOMEM,
-        Errno::NOSPC,
+        // The rules of a firewall forbid it.
+        Errno::PERM,
     ]
     .contains(&error)
 }

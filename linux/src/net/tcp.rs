@@ -6,12 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use futures_io::AsyncRead;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
-
 use super::acceptor::Acceptor;
 use super::resolve::{self, Address};
+use super::socket::{BACKLOG, TcpSocket};
 use crate::async_fd::Async;
+use futures_io::AsyncRead;
 
 /// Accepts TCP connections.
 #[derive(Debug)]
@@ -30,12 +29,18 @@ pub struct TcpStream(Async<net::TcpStream>);
 impl TcpListener {
     /// Listens at an address, or at the first address of a name that works.
     ///
+    /// Up to [`BACKLOG`] connections wait to be accepted. The address may be one whose former
+    /// connections are still closing. [`TcpSocket`] has other settings.
+    ///
     /// # Errors
     /// Fails if the address is in use, is not this machine's, or needs privileges; and without
     /// descriptors.
     pub async fn bind(address: impl Address) -> io::Result<Self> {
         resolve::first(address, async |address| {
-            Self::from_std(net::TcpListener::bind(address)?)
+            let socket = TcpSocket::for_address(address)?;
+            socket.set_reuseaddr(true)?;
+            socket.bind(address)?;
+            socket.listen(BACKLOG)
         })
         .await
     }
@@ -51,14 +56,22 @@ impl TcpListener {
         })
     }
 
+    /// Registers a listener that is known not to block.
+    pub(super) fn of_non_blocking(listener: net::TcpListener) -> io::Result<Self> {
+        Ok(Self {
+            listener: Async::of_non_blocking(listener)?,
+            acceptor: Acceptor::default(),
+        })
+    }
+
     /// Waits for the next connection; returns it and its peer's address.
     ///
     /// A connection that ends before it is accepted is passed over.
     ///
     /// # Errors
     /// Fails without descriptors (`EMFILE`, `ENFILE`) or memory: then the connection waits in the
-    /// kernel. The next call tries again after a pause of 10 ms, so a loop that continues does not
-    /// spin.
+    /// kernel, and a server should go on. The next call tries again after a pause of 10 ms, as
+    /// after any other error, so a loop that reports the error and continues does not spin.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (stream, peer) = self.acceptor.accept(&self.listener).await?;
         let stream = net::TcpStream::from(stream);
@@ -93,23 +106,12 @@ impl TcpStream {
     /// # Errors
     /// Fails as [`connect`](Self::connect) does.
     pub async fn connect_to(address: SocketAddr) -> io::Result<Self> {
-        let family = match address {
-            SocketAddr::V4(_) => AddressFamily::INET,
-            SocketAddr::V6(_) => AddressFamily::INET6,
-        };
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-        // Registered before it connects: so there is one event for that, whenever it comes.
-        let stream = Self(Async::of_connecting(net::TcpStream::from(socket))?);
-        match connect(&stream, &address) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::INPROGRESS) => {
-                stream.0.writable().await?;
-                sockopt::socket_error(&stream)??;
-            }
-            Err(error) => return Err(error.into()),
-        }
-        Ok(stream)
+        TcpSocket::for_address(address)?.connect(address).await
+    }
+
+    /// Wraps a registered connection.
+    pub(super) fn of(stream: Async<net::TcpStream>) -> Self {
+        Self(stream)
     }
 
     /// Registers an existing connection.
