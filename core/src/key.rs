@@ -235,6 +235,13 @@ impl<O: Ownership> Future for KeyWait<'_, O> {
                         return Poll::Ready(Ok(()));
                     }
                     EntryState::Out => {
+                        let signalled = {
+                            let table = keys.table().borrow();
+                            table.get(key).is_some_and(|state| state.is_signalled())
+                        };
+                        if signalled && !keys.owner.proceed(cx) {
+                            return Poll::Pending;
+                        }
                         if keys.table().borrow_mut().get_or_insert(key).is_none() {
                             return Poll::Ready(Err(KeysFull));
                         }

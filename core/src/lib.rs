@@ -100,5 +100,6 @@ pub use scheduling::table::storage::{Pool, PoolInUse};
 #[cfg(target_has_atomic = "64")]
 pub use scheduling::time::deadlines::{Deadlines, Due};
 pub use scheduling::wake::waker::Remote;
+pub use scheduling::workers::budget::poll_proceed;
 #[cfg(not(feature = "image"))]
 pub use scheduling::workers::context::ContextSlot;

@@ -14,7 +14,7 @@ use core::ptr::NonNull;
 
 use crate::scheduling::scheduler::Scheduler;
 use crate::scheduling::table::block::BlockRef;
-use crate::scheduling::workers::context;
+use crate::scheduling::workers::{budget, context};
 
 /// The owner of what coroutines share: [`Local`] or [`Shared`].
 pub trait Ownership: turns::Turns + 'static {}
@@ -86,6 +86,20 @@ pub(crate) mod turns {
         ///
         /// Others may come in between.
         fn unlocked<R>(&self, act: impl FnOnce() -> R) -> R;
+
+        /// Takes an operation that need not wait from the budget of the poll that goes on here
+        /// (rule O8), within [`hold`](Self::hold).
+        ///
+        /// Returns false if it is not to be made now: then the task is woken, others may have come
+        /// in between, and the poll is to end pending.
+        #[inline]
+        fn proceed(&self, cx: &core::task::Context<'_>) -> bool {
+            let granted = super::budget::take();
+            if !granted {
+                self.unlocked(|| cx.waker().wake_by_ref());
+            }
+            granted
+        }
     }
 }
 

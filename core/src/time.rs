@@ -42,6 +42,7 @@ use crate::ownership::{Local, Ownership};
 use crate::scheduling::scheduler::Scheduler;
 use crate::scheduling::time::timers::{Stage, Timer};
 use crate::scheduling::wake::stored_waker::StoredWaker;
+use crate::scheduling::workers::budget;
 use crate::scheduling::workers::context::{self, Entered};
 
 pub use crate::scheduling::time::POLLS_PER_CLOCK_READ;
@@ -181,9 +182,12 @@ impl<O: Ownership> Future for Sleep<O> {
             "a sleep of corank::time was polled in a SharedExecutor, or one of corank::workers elsewhere: use the other one"
         );
         let stage = scheduler.locked(|| match this.start(scheduler) {
-            true => this.poll_held(scheduler, cx),
-            false => Stage::Fired,
+            true => Some(this.poll_held(scheduler, cx)),
+            false => None,
         });
+        let Some(stage) = stage else {
+            return budget::poll_proceed(cx);
+        };
         if stage != Stage::Waiting {
             this.let_go();
         }

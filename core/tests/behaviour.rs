@@ -8,6 +8,7 @@ extern crate alloc;
 
 mod common;
 
+mod budget;
 mod cancel;
 mod channel;
 mod deadlines;

@@ -10,7 +10,6 @@ use std::task::{Context, Poll, ready};
 
 use rustix::io::ioctl_fionbio;
 
-use crate::budget;
 use crate::handle;
 use crate::reactor::Reactor;
 use crate::readiness::{Readiness, Seen};
@@ -203,11 +202,8 @@ impl<T: AsFd> Async<T> {
 
 /// Returns ready if an attempt may succeed and the coroutine has budget left.
 fn poll_attempt(direction: &Readiness, cx: &Context<'_>) -> Poll<io::Result<Seen>> {
-    let Poll::Ready(seen) = direction.poll_ready(cx) else {
-        budget::renew();
-        return Poll::Pending;
-    };
-    budget::poll_proceed(cx).map(|()| seen)
+    let seen = ready!(direction.poll_ready(cx));
+    corank::poll_proceed(cx).map(|()| seen)
 }
 
 impl Registration {

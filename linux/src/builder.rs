@@ -10,7 +10,7 @@ use std::time::Duration;
 use corank::{Config, Policy};
 
 use crate::blocked::{Blocked, BlockedReport};
-use crate::time;
+use crate::{budget, time};
 
 /// Configures and starts a runtime.
 ///
@@ -212,7 +212,8 @@ impl Builder {
         let config = Config::new()
             .policy(self.policy)
             .capacity(self.capacity)
-            .clock(time::clock);
+            .clock(time::clock)
+            .budget(budget::OPERATIONS, budget::TIME_IN_A_ROW);
         #[cfg(feature = "hooks")]
         if let Some(Observes(observer)) = self.observer {
             return config.observer(observer);

@@ -45,8 +45,11 @@
 //!   wakes an idle worker at once, unless a busy worker with short polls checks for events. If one
 //!   poll keeps that busy worker, an idle one takes over within two ticks of the watchdog
 //!   ([`WATCHDOG_TICK`]). A worker that has stepped aside for another process of its domain checks
-//!   each millisecond. A coroutine whose I/O is always ready lets others run after
-//!   [`OPERATIONS_IN_A_ROW`].
+//!   each millisecond.
+//! - **Operations that never wait.** A coroutine whose I/O, channels, locks, sleeps or joins are
+//!   always ready lets others run after [`OPERATIONS_IN_A_ROW`] of them, before the next one if
+//!   something more urgent is ready, and after [`TIME_IN_A_ROW`]. So it delays level 0 by that time
+//!   and one stretch of its own work between two operations.
 //! - **Blocked workers.** [`Builder::on_blocked`] reports each worker that one poll keeps for long,
 //!   with the coroutine, the time and the level that waits.
 //! - **Failure.** A panic ends its coroutine, and its handle returns the panic. Exhausted memory
@@ -102,6 +105,7 @@ pub mod pipe;
 pub mod process;
 mod reactor;
 mod readiness;
+mod reclaim;
 mod runtime;
 mod shared;
 pub mod signal;
@@ -131,11 +135,11 @@ pub use async_fd::Async;
 pub use at::{At, at};
 pub use blocked::Blocked;
 pub use blocking::{Blocking, limit_blocking_threads, spawn_blocking};
-pub use budget::OPERATIONS_IN_A_ROW;
+pub use budget::{OPERATIONS_IN_A_ROW, TIME_IN_A_ROW};
 pub use builder::Builder;
 pub use corank::{
     CoroutineId, JoinError, LEVELS, Payload, Policy, Priority, Remote, SpawnError, YieldNow,
-    cancel, current, reprioritize, yield_now,
+    cancel, current, poll_proceed, reprioritize, yield_now,
 };
 #[cfg(feature = "hooks")]
 pub use corank::{Exit, Observer};

@@ -15,7 +15,7 @@ use crate::scheduling::table::block::{BlockRef, Flags, State};
 use crate::scheduling::table::id::CoroutineId;
 use crate::scheduling::waiter::{Waiter, Wants};
 use crate::scheduling::wake::waker::Remote;
-use crate::scheduling::workers::context;
+use crate::scheduling::workers::{budget, context};
 
 /// The owner of a coroutine's result.
 ///
@@ -207,10 +207,15 @@ impl<T, O: Ownership> JoinHandle<T, O> {
     ///
     /// Only the owner calls this.
     fn take(&self) -> Option<Result<T, JoinError>> {
+        self.is_over().then(|| self.take_result())
+    }
+
+    /// Takes the result of a coroutine that has exited.
+    ///
+    /// Only the owner calls this.
+    #[inline]
+    fn take_result(&self) -> Result<T, JoinError> {
         self.scheduler().assert_owned();
-        if !self.is_over() {
-            return None;
-        }
         assert!(
             !self.block.has(Flags::TAKEN),
             "a JoinHandle was polled after it had given its result"
@@ -219,14 +224,14 @@ impl<T, O: Ownership> JoinHandle<T, O> {
         if self.block.has(Flags::OUTPUT) {
             // SAFETY: `T` is the future's output type since `spawn`, and the flag says that it is
             // there.
-            return Some(Ok(unsafe { self.scheduler().take_output(self.block) }));
+            return Ok(unsafe { self.scheduler().take_output(self.block) });
         }
         #[cfg(feature = "std")]
         if self.block.has(Flags::PANIC) {
             let payload = Payload::new(self.scheduler().take_panic(self.block));
-            return Some(Err(JoinError::Panicked(payload)));
+            return Err(JoinError::Panicked(payload));
         }
-        Some(Err(JoinError::Cancelled))
+        Err(JoinError::Cancelled)
     }
 
     /// Returns the result if the coroutine has exited, and else the handle.
@@ -246,8 +251,12 @@ impl<T, O: Ownership> Future for JoinHandle<T, O> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.as_ref().get_ref();
         this.own(|| {
-            if let Some(result) = this.take() {
-                return Poll::Ready(result);
+            if this.is_over() {
+                if budget::take() {
+                    return Poll::Ready(this.take_result());
+                }
+                this.scheduler().unlocked(|| cx.waker().wake_by_ref());
+                return Poll::Pending;
             }
             // SAFETY: the handle is pinned, and the waiter is part of it.
             let waiter = unsafe { Pin::new_unchecked(&*this.waiter) };

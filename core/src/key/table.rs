@@ -42,6 +42,12 @@ impl<O: Ownership> KeyState<O> {
         self.signals.give(MOST)
     }
 
+    /// Tests whether there is a signal that no wait has been given.
+    #[inline]
+    pub(super) fn is_signalled(&self) -> bool {
+        self.signals.free() > 0
+    }
+
     /// Uses a signal up if there is one, or else waits for it.
     ///
     /// # Safety

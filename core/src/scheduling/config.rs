@@ -1,7 +1,11 @@
 //! The configuration of an executor, and the values at its boundary.
 
 use core::fmt;
+#[cfg(all(feature = "heap", not(feature = "image")))]
+use core::num::NonZeroU32;
 use core::task::Waker;
+#[cfg(all(feature = "heap", not(feature = "image")))]
+use core::time::Duration;
 
 use crate::priority::Priority;
 use crate::priority::policy::Policy;
@@ -10,6 +14,8 @@ use crate::priority::published::Published;
 use crate::scheduling::time::deadlines::Deadlines;
 use crate::scheduling::time::timers::Clock;
 use crate::scheduling::wake::stored_waker::StoredWaker;
+#[cfg(all(feature = "heap", not(feature = "image")))]
+use crate::scheduling::workers::budget::spending::Budget;
 
 /// The configuration of an executor.
 #[derive(Debug)]
@@ -28,6 +34,8 @@ pub struct Config {
     /// Whether there are several workers: set by [`SharedExecutor`](crate::SharedExecutor) alone.
     pub(crate) shared: bool,
     pub(crate) relax: Option<extern "C" fn()>,
+    #[cfg(all(feature = "heap", not(feature = "image")))]
+    pub(crate) budget: Option<Budget>,
     #[cfg(feature = "hooks")]
     pub(crate) observer: crate::scheduling::instrumentation::hooks::Watch,
 }
@@ -49,6 +57,8 @@ impl Config {
             deadlines: None,
             shared: false,
             relax: None,
+            #[cfg(all(feature = "heap", not(feature = "image")))]
+            budget: None,
             #[cfg(feature = "hooks")]
             observer: crate::scheduling::instrumentation::hooks::Watch(None),
         }
@@ -101,6 +111,24 @@ impl Config {
     #[cfg(target_has_atomic = "64")]
     pub const fn publish_deadlines_to(mut self, deadlines: &'static Deadlines) -> Self {
         self.deadlines = Some(deadlines);
+        self
+    }
+
+    /// Sets the budget of each poll (rule O8): the operations that it makes without waiting, and
+    /// their time.
+    ///
+    /// An operation is one `await` of a primitive of this crate that need not wait, or of what
+    /// calls [`poll_proceed`](crate::poll_proceed). When a poll has made so many, when something
+    /// strictly more urgent is ready, or when `time` is over, the next one makes the coroutine
+    /// yield first. The first operation of a poll is always made. The time needs a
+    /// [clock](Self::clock). It runs from the first operation in one call that runs coroutines.
+    /// When it is over, the call returns after the poll, with [`Step::Ran`].
+    ///
+    /// Without it, a coroutine runs until it waits or yields. There is none without a heap (feature
+    /// `alloc`), and none in an image.
+    #[cfg(all(feature = "heap", not(feature = "image")))]
+    pub const fn budget(mut self, operations: NonZeroU32, time: Duration) -> Self {
+        self.budget = Some(Budget::new(operations, time));
         self
     }
 

@@ -42,6 +42,8 @@ use crate::scheduling::table::storage::{Directory, Storage};
 use crate::scheduling::time::deadlines::Bounds;
 use crate::scheduling::time::timers::Timers;
 use crate::scheduling::wake::stored_waker::StoredWaker;
+#[cfg(all(feature = "heap", not(feature = "image")))]
+use crate::scheduling::workers::budget::spending::Budget;
 use crate::scheduling::workers::context;
 use crate::scheduling::workers::scheduler_lock::SchedulerLock;
 use crate::scheduling::workers::worker_context::WorkerContext;
@@ -104,6 +106,8 @@ pub(crate) struct Scheduler {
     /// The number of join handles that exist.
     handles: Cell<usize>,
     pub(crate) timers: Timers,
+    #[cfg(all(feature = "heap", not(feature = "image")))]
+    budget: Option<Budget>,
     #[cfg_attr(
         not(any(feature = "stats", feature = "hooks")),
         allow(dead_code, reason = "nothing is recorded")
@@ -161,6 +165,8 @@ impl Scheduler {
             storage: UnsafeCell::new(storage),
             handles: Cell::new(0),
             timers: Timers::new(config.clock, Bounds::new(&config)),
+            #[cfg(all(feature = "heap", not(feature = "image")))]
+            budget: config.budget,
             recorder: Recorder::new(&config),
             own_published: Published::new(),
             published: Cell::new(config.published.map_or(ptr::null(), ptr::from_ref)),
@@ -186,6 +192,8 @@ impl Scheduler {
             this.published.set(&this.own_published);
         }
         this.worker_context.set_scheduler(scheduler.as_ptr());
+        #[cfg(all(feature = "heap", not(feature = "image")))]
+        this.worker_context.spending.allow(this.budget);
         if !this.shared {
             this.worker_contexts
                 .set(Some(NonNull::from(&this.worker_context)));
@@ -231,6 +239,13 @@ impl Scheduler {
     /// [`crate::scheduling::table::id::next_serial`].
     pub(crate) fn serial(&self) -> usize {
         self.serial
+    }
+
+    /// Returns the budget of each poll, if there is one.
+    #[cfg(all(feature = "heap", not(feature = "image")))]
+    #[inline]
+    pub(crate) fn budget(&self) -> Option<Budget> {
+        self.budget
     }
 
     pub(crate) fn live(&self) -> usize {

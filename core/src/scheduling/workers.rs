@@ -1,5 +1,6 @@
 //! The threads or harts that run a scheduler: what each keeps, and the lock among them.
 
+pub(crate) mod budget;
 pub(crate) mod context;
 pub(crate) mod scheduler_lock;
 pub(crate) mod wake_policy;

@@ -161,7 +161,12 @@ impl<O: Ownership> Future for EventWait<'_, O> {
                         entry.end_wait(&event.owner);
                         return Poll::Ready(());
                     }
-                    EntryState::Out if event.state().0.get() => return Poll::Ready(()),
+                    EntryState::Out if event.state().0.get() => {
+                        return match event.owner.proceed(cx) {
+                            true => Poll::Ready(()),
+                            false => Poll::Pending,
+                        };
+                    }
                     // SAFETY: `drop` removes it.
                     EntryState::Out => unsafe { event.state().1.push(entry) },
                     EntryState::Queued => {}

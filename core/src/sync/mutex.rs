@@ -306,7 +306,9 @@ impl<'a, T: ?Sized, O: Ownership> Future for Lock<'a, T, O> {
                         mutex.take_over();
                         return true;
                     }
-                    EntryState::Out if mutex.take() => return true,
+                    EntryState::Out if !mutex.locked().get() => {
+                        return mutex.owner.proceed(cx) && mutex.take();
+                    }
                     // SAFETY: the future's `drop` removes it.
                     EntryState::Out => unsafe { mutex.waiting.push(entry) },
                     EntryState::Queued => {}

@@ -91,7 +91,13 @@ impl<O: Ownership> Permits<O> {
                     entry.end_wait(owner);
                     return Poll::Ready(Err(Refused));
                 }
-                EntryState::Out if self.take() => return Poll::Ready(Ok(())),
+                EntryState::Out if self.free() > 0 => {
+                    if !owner.proceed(cx) {
+                        return Poll::Pending;
+                    }
+                    self.take();
+                    return Poll::Ready(Ok(()));
+                }
                 // SAFETY: `leave` removes it; the caller's promise.
                 EntryState::Out => unsafe { self.queue(entry) },
                 EntryState::Queued => {}

@@ -17,7 +17,6 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::{Operation, call, poll_operation};
 use crate::blocking::spawn_blocking;
-use crate::budget;
 
 /// Limits the bytes of one read or write.
 ///
@@ -108,7 +107,7 @@ impl File {
     /// # Errors
     /// Fails as [`FileExt::read_at`] does.
     pub async fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        poll_fn(|cx| budget::poll_proceed(cx)).await;
+        poll_fn(|cx| corank::poll_proceed(cx)).await;
         if let Some(result) = read_cached(&self.std, buffer, offset) {
             return result;
         }
@@ -237,7 +236,7 @@ impl AsyncRead for File {
         let count = loop {
             match &mut this.pending {
                 Pending::Nothing => {
-                    ready!(budget::poll_proceed(cx));
+                    ready!(corank::poll_proceed(cx));
                     if let Some(result) = read_cached(&this.std, buffer, this.position) {
                         break result?;
                     }

@@ -7,6 +7,8 @@ use crate::scheduling::config::{Step, SystemView};
 use crate::scheduling::table::block::BlockRef;
 use crate::scheduling::time::POLLS_PER_CLOCK_READ;
 use crate::scheduling::time::timers::Timer;
+#[cfg(all(feature = "heap", not(feature = "image")))]
+use crate::scheduling::workers::budget::spending::Spending;
 use crate::scheduling::workers::context::{self, Entered};
 use crate::scheduling::workers::worker_context::WorkerContext;
 
@@ -31,10 +33,16 @@ impl Scheduler {
             u64::MAX
         };
         let mut polls = 0;
+        #[cfg(all(feature = "heap", not(feature = "image")))]
+        let _budget = CallBudget::begin(worker_context);
         self.check_clock(worker_context);
         loop {
             let (step, more) = self.run::<SHARED>(worker_context, view, round.min(limit - polls));
             polls += more;
+            #[cfg(all(feature = "heap", not(feature = "image")))]
+            if worker_context.spending.is_over() {
+                return (step, polls);
+            }
             match step {
                 Step::Ran if polls < limit => drop(self.check_clock(worker_context)),
                 Step::Idle if self.check_clock(worker_context) > 0 => {}
@@ -105,5 +113,37 @@ impl Scheduler {
     /// Takes a pending timer out of the heap.
     pub(crate) fn cancel_timer(&self, timer: &Timer) {
         self.timers.cancel(timer);
+    }
+}
+
+/// The budget of one call that runs coroutines. In the midst of a poll, that poll's budget is as
+/// before when this is dropped.
+#[cfg(all(feature = "heap", not(feature = "image")))]
+struct CallBudget<'a> {
+    worker_context: &'a WorkerContext,
+    outer: Option<Spending>,
+}
+
+#[cfg(all(feature = "heap", not(feature = "image")))]
+impl<'a> CallBudget<'a> {
+    #[inline]
+    fn begin(worker_context: &'a WorkerContext) -> Self {
+        let is_inner = worker_context.current.get().is_some();
+        let outer = is_inner.then(|| worker_context.spending.clone());
+        worker_context.spending.begin_call();
+        Self {
+            worker_context,
+            outer,
+        }
+    }
+}
+
+#[cfg(all(feature = "heap", not(feature = "image")))]
+impl Drop for CallBudget<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(outer) = &self.outer {
+            self.worker_context.spending.restore(outer);
+        }
     }
 }

@@ -24,14 +24,20 @@ impl Scheduler {
     ) -> (Step, u64) {
         let _entered = Entered::new(worker_context);
         let outer = worker_context.current.get();
+        #[cfg(all(feature = "heap", not(feature = "image")))]
+        let outer_left = worker_context.spending.left.get();
         let mut polls = 0;
         let last = loop {
             // Counted down in 32 bits, which is one register everywhere.
             let round = u32::try_from(limit - polls).unwrap_or(u32::MAX);
-            let left = Cell::new(round);
+            #[cfg(not(all(feature = "heap", not(feature = "image"))))]
+            let left = &Cell::new(round);
+            #[cfg(all(feature = "heap", not(feature = "image")))]
+            let left = &worker_context.spending.left;
+            left.set(round);
             let last = loop {
                 // One net for all polls rather than one for each: a panic is rare, a poll is not.
-                match isolate(|| self.run_until_panic::<SHARED>(worker_context, view, &left)) {
+                match isolate(|| self.run_until_panic::<SHARED>(worker_context, view, left)) {
                     Ok(last) => break last,
                     Err(panic) => {
                         if SHARED {
@@ -43,10 +49,18 @@ impl Scheduler {
                 }
             };
             polls += u64::from(round - left.get());
+            #[cfg(all(feature = "heap", not(feature = "image")))]
+            if worker_context.spending.is_over() {
+                polls -= u64::from(worker_context.spending.take_given_up());
+                break last;
+            }
             if last != Step::Ran || polls == limit {
                 break last;
             }
         };
+        // A view may run the executor that asks it.
+        #[cfg(all(feature = "heap", not(feature = "image")))]
+        worker_context.spending.left.set(outer_left);
         self.show_running(worker_context, None);
         (last, polls)
     }
@@ -116,6 +130,8 @@ impl Scheduler {
         block.state.set(State::Running);
         self.show_running(worker_context, Some(level));
         let outer = worker_context.current.replace(Some(block));
+        #[cfg(all(feature = "heap", not(feature = "image")))]
+        worker_context.spending.begin_poll();
         self.record_poll_started(block);
         if SHARED {
             // Keeps leftover work once; wakes a second worker only if work is left over again.

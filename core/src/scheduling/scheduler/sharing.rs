@@ -245,6 +245,8 @@ impl Scheduler {
         if let Some(worker) = this.worker() {
             worker.tell_interruptible_to(&self.interrupts);
         }
+        #[cfg(all(feature = "heap", not(feature = "image")))]
+        this.spending.allow(self.budget);
         self.locked(|| {
             this.next
                 .set(self.worker_contexts.replace(Some(worker_context)))

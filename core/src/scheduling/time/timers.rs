@@ -166,6 +166,13 @@ impl Timers {
         self.clock.is_some()
     }
 
+    /// Reads the clock, if there is one.
+    #[cfg(all(feature = "heap", not(feature = "image")))]
+    #[inline]
+    pub(crate) fn read_clock(&self) -> Option<u64> {
+        self.clock.map(|clock| clock.read())
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.root.get().is_none()
     }

@@ -15,6 +15,8 @@ use crate::priority::LevelCell;
 use crate::scheduling::scheduler::Scheduler;
 use crate::scheduling::table::block::BlockRef;
 use crate::scheduling::wake::stored_waker::StoredWaker;
+#[cfg(all(feature = "heap", not(feature = "image")))]
+use crate::scheduling::workers::budget::spending::Spending;
 #[cfg(feature = "heap")]
 use crate::scheduling::workers::scheduler_lock::pause;
 use crate::scheduling::workers::wake_policy::WakePolicy;
@@ -38,6 +40,8 @@ pub(crate) struct WorkerContext {
     /// Whether the scheduler lock is held from here.
     pub(crate) holds: Cell<bool>,
     pub(crate) wake_policy: WakePolicy,
+    #[cfg(all(feature = "heap", not(feature = "image")))]
+    pub(crate) spending: Spending,
     role: Role,
     /// The next worker context of the scheduler. Written by others.
     pub(crate) next: Cell<Option<NonNull<WorkerContext>>>,
@@ -87,6 +91,8 @@ impl WorkerContext {
             running: LevelCell::new(),
             holds: Cell::new(false),
             wake_policy: WakePolicy::new(),
+            #[cfg(all(feature = "heap", not(feature = "image")))]
+            spending: Spending::default(),
             role: Role::Passing,
             next: Cell::new(None),
         }
