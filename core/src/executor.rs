@@ -130,9 +130,7 @@ impl Executor {
     where
         F: Future + 'static,
     {
-        self.scheduler()
-            .spawn::<F, Local>(priority, make)
-            .map(JoinHandle::new)
+        self.scheduler().spawn::<F, Local>(priority, make)
     }
 
     /// Picks the most urgent coroutine and polls it once.

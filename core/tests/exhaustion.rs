@@ -225,3 +225,45 @@ fn a_future_is_made_where_it_stays() {
         }
     }
 }
+
+/// Memory of futures goes back when no coroutine has used it for a round, and not before; what is
+/// used again in a round stays for the next one.
+#[cfg(all(feature = "std", not(loom)))]
+#[test]
+fn memory_goes_back_after_a_round_without_use() {
+    const COUNT: usize = 100;
+    let executor = corank::SharedExecutor::new();
+    let worker = executor.worker(std::task::Waker::noop().clone());
+    let run = |count: usize| {
+        let handles: Vec<_> = (0..count)
+            .map(|_| {
+                let room = [1_u8; 200];
+                let future = async move {
+                    yield_now().await;
+                    room.len()
+                };
+                executor.spawn(level(3), future).unwrap()
+            })
+            .collect();
+        worker.run_until_idle();
+        drop(handles);
+    };
+    run(COUNT);
+    assert!(executor.keeps_memory());
+    let kept = LIVE.get();
+    // The first round ends, and gives nothing back: all of it was used in it.
+    assert_eq!(executor.reclaim(1000), 0);
+    assert_eq!(LIVE.get(), kept);
+    // A tenth is used again. The memory of each future and that of its handle's waiter count.
+    run(COUNT / 10);
+    assert_eq!(LIVE.get(), kept);
+    assert_eq!(executor.reclaim(50), 50);
+    assert_eq!(executor.reclaim(1000), 2 * (COUNT - COUNT / 10) - 50);
+    let left = LIVE.get();
+    assert!(kept - left >= 200 * (COUNT - COUNT / 10) as isize);
+    // The next round takes the rest, and then nothing is kept.
+    assert_eq!(executor.reclaim(1000), 2 * (COUNT / 10));
+    assert!(!executor.keeps_memory());
+    assert_eq!(executor.reclaim(1000), 0);
+    run(1);
+}

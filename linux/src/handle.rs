@@ -17,7 +17,11 @@ use crate::shared::{self, Shared};
 ///
 /// It also cancels ([`cancel`](corank::JoinHandle::cancel)), re-prioritises and gives a
 /// [`Remote`](corank::Remote). A coroutine that awaits the handle donates its priority to the
-/// coroutine that it waits for.
+/// coroutine that it waits for. The handle is `Unpin`, so `select` takes it as it is.
+///
+/// `cancel` drops the future on the thread that calls it, unless the coroutine is running. On
+/// whatever thread that is, the coroutine's runtime is current there while the destructors run, so
+/// they may spawn.
 pub type JoinHandle<T> = SharedHandle<T>;
 
 thread_local! {

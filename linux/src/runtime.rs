@@ -160,7 +160,7 @@ impl Runtime {
     /// Other coroutines continue afterwards, as long as the runtime exists.
     ///
     /// The future need not be `Send`, and may borrow: it is polled on the calling thread. A worker
-    /// that picks its coroutine hands the poll over and waits for its end, which takes some
+    /// that picks its coroutine hands the poll over and waits for its end, which takes 10 to 20
     /// microseconds each time. Work of many short polls belongs into a [spawned](Handle::spawn)
     /// coroutine, for whose handle `block_on` waits.
     ///

@@ -9,6 +9,7 @@ use corank::{Config, CoroutineId, ExecutorId, SharedExecutor, WorkerId};
 
 use crate::idle::{Parker, Pause, Wakeup, Watch};
 use crate::reactor::Reactor;
+use crate::reclaim::Reclaim;
 
 /// Bounds the time until `drain` notices that a thread outside the runtime cancelled the last
 /// coroutine.
@@ -26,6 +27,7 @@ pub(crate) struct Shared {
     pub(crate) executor: SharedExecutor,
     pub(crate) reactor: Arc<Reactor>,
     pub(crate) watch: Watch,
+    pub(crate) reclaim: Reclaim,
     /// One for each worker, in the order in which they began.
     entries: Mutex<Vec<WorkerEntry>>,
     /// Pauses the watchdog, if there is one.
@@ -86,6 +88,7 @@ impl Shared {
             executor: SharedExecutor::with(config),
             reactor: Arc::new(Reactor::new()?),
             watch: Watch::new(),
+            reclaim: Reclaim::new(),
             entries: Mutex::default(),
             pause: OnceLock::new(),
             stopping: AtomicBool::new(false),

@@ -115,6 +115,7 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
         let (step, polls) = worker.run_some(&counting, batch.0);
         shared.note_progress();
         let now = time::clock();
+        shared.reclaim.check(&shared.executor, now, polls);
         if polls > 0 {
             short_polling = now - start < nanoseconds(SHORT_POLLS);
         }
@@ -139,7 +140,8 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
             }
             Step::Idle => {
                 view.idle();
-                park(shared, parker, short_polling, &mut ready_events);
+                let reclaim = shared.reclaim.next();
+                park(shared, parker, short_polling, reclaim, &mut ready_events);
             }
         }
         wake_waiters(&worker, &mut ready_events);
@@ -158,9 +160,19 @@ fn is_check_due(shared: &Shared, own: u64, now: u64) -> bool {
     }
 }
 
-/// Parks or watches until there may be work.
-fn park(shared: &Shared, parker: &Parker, short_polling: bool, ready_events: &mut ReadyEvents) {
-    let deadline = shared.executor.next_deadline();
+/// Parks or watches until there may be work, or `reclaim`, when memory is due to be given back.
+fn park(
+    shared: &Shared,
+    parker: &Parker,
+    short_polling: bool,
+    reclaim: Option<u64>,
+    ready_events: &mut ReadyEvents,
+) {
+    let next_deadline = || {
+        let due = shared.executor.next_deadline();
+        due.into_iter().chain(reclaim).min()
+    };
+    let deadline = next_deadline();
     if shared.watch.is_taken()
         && let Some(deadline) = deadline
     {
@@ -171,7 +183,7 @@ fn park(shared: &Shared, parker: &Parker, short_polling: bool, ready_events: &mu
         shared.reactor.announce_watch(deadline);
         // A timer that was set before the announcement is found here; a later one interrupts the
         // watcher.
-        let deadline = shared.executor.next_deadline();
+        let deadline = next_deadline();
         shared.reactor.watch(ready_events, deadline, time::clock);
     };
     (shared.watch).park(parker, short_polling, watch, || shared.wake_successor());

@@ -148,8 +148,7 @@ impl SharedExecutor {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        let block = self.scheduler().spawn::<F, Shared>(priority, make)?;
-        Ok(JoinHandle::new(block))
+        self.scheduler().spawn::<F, Shared>(priority, make)
     }
 
     /// Wakes a coroutine (rules W1 to W3). Returns false if the identifier is stale.
@@ -254,6 +253,26 @@ impl SharedExecutor {
     /// [`Executor::trim`](crate::Executor::trim).
     pub fn trim(&self) {
         self.own(Scheduler::trim);
+    }
+
+    /// Gives memory of futures back to the allocator that no coroutine has used for a *round*: at
+    /// most `limit` futures' memory, so that other workers do not wait for long.
+    ///
+    /// Returns how many it was. If that is less than `limit`, the round has ended, and the next one
+    /// begins. A platform ends a round each second, for instance: then memory goes back after one
+    /// to two seconds without use. The same as by [`trim`](Self::trim), but a coroutine that is
+    /// spawned meanwhile finds what was used recently.
+    ///
+    /// Cost: O(`limit`) calls of the allocator, under the scheduler lock.
+    #[cfg(not(feature = "image"))]
+    pub fn reclaim(&self, limit: usize) -> usize {
+        self.own(|scheduler| scheduler.storage().reclaim(limit))
+    }
+
+    /// Tests whether the executor keeps memory of futures that are gone.
+    #[cfg(not(feature = "image"))]
+    pub fn keeps_memory(&self) -> bool {
+        self.own(|scheduler| scheduler.storage().keeps_memory())
     }
 }
 

@@ -15,7 +15,7 @@ use syn::{Error, Expr, ExprPath, ItemFn, LitStr, Path, Token, parse_macro_input}
 /// - `crate = path`: the path of the crate, if it has another name.
 ///
 /// The function may do what any coroutine may. It runs on the thread that calls it, so neither its
-/// future nor its output need be `Send`. Each of its polls is handed to that thread by a worker: see
+/// future nor its output need be `Send`. A worker hands each of its polls to that thread: see
 /// `Runtime::block_on`.
 ///
 /// ```ignore

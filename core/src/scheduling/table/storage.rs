@@ -127,11 +127,42 @@ impl Storage {
         }
     }
 
+    /// Frees what [`allocate`](Self::allocate) gave, and keeps nothing for later.
+    ///
+    /// # Safety
+    /// As for [`free`](Self::free).
+    #[cfg(all(feature = "alloc", not(feature = "image")))]
+    pub(crate) unsafe fn discard(&self, memory: *mut u8, layout: Layout) {
+        match self {
+            // SAFETY: the caller's promise.
+            Self::Heap(heap) => unsafe { heap.discard(memory, layout) },
+            Self::Pool(slots) => slots.free(memory, layout),
+        }
+    }
+
     /// Gives memory that is kept for later back to the allocator.
     #[cfg(feature = "heap")]
     pub(crate) fn trim(&self) {
         if let Self::Heap(heap) = self {
             heap.trim();
+        }
+    }
+
+    /// Gives memory back that was not used for a round; see [`heap::Heap::reclaim`].
+    #[cfg(all(feature = "heap", not(feature = "image")))]
+    pub(crate) fn reclaim(&self, limit: usize) -> usize {
+        match self {
+            Self::Heap(heap) => heap.reclaim(limit),
+            Self::Pool(_) => 0,
+        }
+    }
+
+    /// Tests whether memory is kept for later.
+    #[cfg(all(feature = "heap", not(feature = "image")))]
+    pub(crate) fn keeps_memory(&self) -> bool {
+        match self {
+            Self::Heap(heap) => heap.keeps_memory(),
+            Self::Pool(_) => false,
         }
     }
 

@@ -39,8 +39,12 @@ pub(crate) struct Heap {
     ///
     /// Coroutines of the same kind come and go, and the global allocator would be two thirds of the
     /// cost of a spawn. Each piece starts with the pointer to the next one. It goes back to the
-    /// allocator with the executor, or by [`trim`](Self::trim).
+    /// allocator with the executor, by [`trim`](Self::trim), or when it was unused for a
+    /// [round](Self::reclaim).
     kept: [Cell<*mut u8>; CLASSES],
+    /// Memory as in `kept` that no coroutine has used since the round began. It is taken when
+    /// there is none in `kept`.
+    unused: [Cell<*mut u8>; CLASSES],
 }
 
 /// Returns the class of a future's memory, and the layout that all of the class have.
@@ -70,6 +74,7 @@ impl Heap {
             count: 0,
             room: 0,
             kept: [const { Cell::new(ptr::null_mut()) }; CLASSES],
+            unused: [const { Cell::new(ptr::null_mut()) }; CLASSES],
         }
     }
 
@@ -78,13 +83,22 @@ impl Heap {
         let Some((class, layout)) = class(layout) else {
             return self.memory.allocate(layout);
         };
-        let memory = self.kept[class].get();
-        if memory.is_null() {
-            return self.memory.allocate(layout);
+        // SAFETY: the pieces that are kept are unused, and each starts with the pointer to the next
+        // one.
+        match unsafe { take_piece(&self.kept[class]) } {
+            Some(memory) => Ok(memory),
+            None => self.allocate_seldom(class, layout),
         }
-        // SAFETY: a piece that is kept starts with the pointer to the next one, and is unused.
-        self.kept[class].set(unsafe { memory.cast::<*mut u8>().read() });
-        Ok(memory)
+    }
+
+    /// Allocates memory of a class of which none was used recently.
+    #[cold]
+    fn allocate_seldom(&self, class: usize, layout: Layout) -> Result<*mut u8, SpawnError> {
+        // SAFETY: as in `allocate`.
+        match unsafe { take_piece(&self.unused[class]) } {
+            Some(memory) => Ok(memory),
+            None => self.memory.allocate(layout),
+        }
     }
 
     /// Keeps the memory of a future for the next one, or gives it back to the allocator.
@@ -108,21 +122,64 @@ impl Heap {
         }
     }
 
+    /// Gives memory back to the allocator.
+    ///
+    /// # Safety
+    /// As for [`free`](Self::free), of memory that is not null.
+    #[cfg(all(feature = "alloc", not(feature = "image")))]
+    pub(crate) unsafe fn discard(&self, memory: *mut u8, layout: Layout) {
+        let layout = class(layout).map_or(layout, |(_, layout)| layout);
+        // SAFETY: the caller's promise; all of a class have its layout.
+        unsafe { self.memory.free(memory, layout) }
+    }
+
     /// Gives all memory that is kept back to the allocator.
     pub(crate) fn trim(&self) {
-        for (class, kept) in self.kept.iter().enumerate() {
-            let mut memory = kept.replace(ptr::null_mut());
-            while !memory.is_null() {
-                // SAFETY: as in `allocate`; every piece of the class was allocated with this
-                // layout.
-                unsafe {
-                    let next = memory.cast::<*mut u8>().read();
-                    let layout = Layout::from_size_align_unchecked(8 * (class + 1), 8);
-                    self.memory.free(memory, layout);
-                    memory = next;
-                }
+        self.give_back(&self.unused, usize::MAX);
+        self.give_back(&self.kept, usize::MAX);
+    }
+
+    /// Gives up to `limit` pieces back to the allocator that were not used since the last round
+    /// began.
+    ///
+    /// Returns how many pieces it gave back. If that is less than `limit`, the round has ended, and
+    /// the next one begins with all that is kept now.
+    #[cfg(not(feature = "image"))]
+    pub(crate) fn reclaim(&self, limit: usize) -> usize {
+        let given = self.give_back(&self.unused, limit);
+        if given < limit {
+            for (kept, unused) in self.kept.iter().zip(&self.unused) {
+                unused.set(kept.replace(ptr::null_mut()));
             }
         }
+        given
+    }
+
+    /// Tests whether memory is kept for later.
+    #[cfg(not(feature = "image"))]
+    pub(crate) fn keeps_memory(&self) -> bool {
+        let mut lists = self.kept.iter().chain(&self.unused);
+        lists.any(|list| !list.get().is_null())
+    }
+
+    /// Gives up to `limit` pieces of these lists back to the allocator; returns how many.
+    fn give_back(&self, lists: &[Cell<*mut u8>; CLASSES], limit: usize) -> usize {
+        let mut given = 0;
+        for (class, list) in lists.iter().enumerate() {
+            while given < limit {
+                // SAFETY: as in `allocate`.
+                let Some(memory) = (unsafe { take_piece(list) }) else {
+                    break;
+                };
+                // SAFETY: every piece of the class was allocated with this layout.
+                unsafe {
+                    let layout = Layout::from_size_align_unchecked(8 * (class + 1), 8);
+                    self.memory.free(memory, layout);
+                }
+                given += 1;
+            }
+        }
+        given
     }
 
     pub(crate) fn slots(&self) -> u32 {
@@ -177,6 +234,21 @@ impl Heap {
             unsafe { self.memory.free(self.chunks.cast(), layout) }
         }
     }
+}
+
+/// Takes the first piece of a list of memory that is kept.
+///
+/// # Safety
+/// Each piece of the list is unused, and starts with the pointer to the next one, or null.
+#[inline]
+unsafe fn take_piece(list: &Cell<*mut u8>) -> Option<*mut u8> {
+    let memory = list.get();
+    if memory.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    list.set(unsafe { memory.cast::<*mut u8>().read() });
+    Some(memory)
 }
 
 /// Returns the layout of a directory with room for so many chunks.
