@@ -12,6 +12,7 @@ use core::marker::PhantomData;
 #[cfg(feature = "alloc")]
 use core::ptr::NonNull;
 
+use crate::scheduling::join_waiter::{InHandle, JoinWaiter};
 use crate::scheduling::scheduler::Scheduler;
 use crate::scheduling::table::block::BlockRef;
 use crate::scheduling::workers::{budget, context};
@@ -53,6 +54,9 @@ pub(crate) mod turns {
     pub trait Turns {
         /// Whether several workers may use what is owned.
         const SHARED: bool;
+
+        /// Where the waiter of a join handle is.
+        type JoinWaiter: super::JoinWaiter;
 
         /// Returns the scheduler with the lock that guards what is owned, if it is shared.
         fn scheduler(&self) -> Option<&super::Scheduler>;
@@ -108,6 +112,7 @@ impl Ownership for Local {}
 #[allow(private_interfaces, reason = "as in the trait")]
 impl turns::Turns for Local {
     const SHARED: bool = false;
+    type JoinWaiter = InHandle;
 
     #[inline(always)]
     fn own<R>(_: &Scheduler, act: impl FnOnce() -> R) -> R {
@@ -199,6 +204,10 @@ impl Ownership for Shared {}
 #[allow(private_interfaces, reason = "as in the trait")]
 impl turns::Turns for Shared {
     const SHARED: bool = true;
+    #[cfg(not(feature = "image"))]
+    type JoinWaiter = crate::scheduling::join_waiter::OnHeap;
+    #[cfg(feature = "image")]
+    type JoinWaiter = InHandle;
 
     #[inline(always)]
     fn own<R>(scheduler: &Scheduler, act: impl FnOnce() -> R) -> R {

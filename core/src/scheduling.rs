@@ -6,6 +6,7 @@
 //! - [`scheduler`]: ready queues, picks and polls, spawning and exits, the inbox
 //! - [`wake`]: wakers and signals
 //! - [`turn`]: how code becomes the scheduler's owner for a time
+//! - [`join_waiter`]: where the wait of a join handle is
 //! - [`waiter`]: waits, and the priorities that they donate
 //! - [`time`]: timers and deadlines
 //! - [`workers`]: what runs on a thread or hart, and the scheduler lock
@@ -16,6 +17,7 @@ pub(crate) mod config;
 #[cfg(feature = "image")]
 pub mod image;
 pub(crate) mod instrumentation;
+pub(crate) mod join_waiter;
 #[cfg(not(feature = "image-client"))]
 pub(crate) mod scheduler;
 pub(crate) mod table;

@@ -498,3 +498,25 @@ fn primitives_are_made_for_a_handle() {
     runtime.block_on(async move { *theirs.lock().await += 1 });
     assert_eq!(*sum.try_lock().unwrap(), 2);
 }
+
+/// A handle may be polled, moved, and polled again, and `select` takes it as it is.
+#[test]
+fn a_join_handle_is_unpin() {
+    let runtime = workers(1);
+    let answer = runtime.block_on(async {
+        let (send, receive) = async_channel::bounded::<u8>(1);
+        let mut waits = spawn(level(9), async move { receive.recv().await.unwrap() }).unwrap();
+        assert!(futures::poll!(&mut waits).is_pending());
+        let mut handles = vec![waits];
+        handles.reserve(100);
+        let other = spawn(level(3), async { 5 }).unwrap();
+        let selected = futures::future::select(handles.pop().unwrap(), other).await;
+        let futures::future::Either::Right((Ok(5), waits)) = selected else {
+            panic!("the first one waits");
+        };
+        let moved = Box::new(waits);
+        send.send(7).await.unwrap();
+        moved.await.unwrap()
+    });
+    assert_eq!(answer, 7);
+}

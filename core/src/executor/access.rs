@@ -4,14 +4,15 @@
 //! It is the same for a scheduler that is built in and for one behind an image (see
 //! [`crate::scheduling::image`]).
 
+use crate::executor::join::JoinHandle;
 use crate::ownership::Ownership;
 use crate::priority::Priority;
 use crate::scheduling::config::SpawnError;
+use crate::scheduling::join_waiter::JoinWaiter;
 use crate::scheduling::scheduler::Scheduler;
 use crate::scheduling::table::block::{BlockRef, Flags, State};
 use crate::scheduling::table::id::CoroutineId;
 use crate::scheduling::turn::HeldAtLast;
-use crate::scheduling::waiter::Waiter;
 use crate::scheduling::wake::stored_waker::StoredWaker;
 use crate::scheduling::workers::context::{self, Entered};
 use crate::scheduling::workers::worker_context::WorkerContext;
@@ -43,12 +44,22 @@ impl Scheduler {
         &self,
         priority: Priority,
         make: impl FnOnce() -> F,
-    ) -> Result<BlockRef, SpawnError> {
+    ) -> Result<JoinHandle<F::Output, O>, SpawnError> {
         let mut make = Some(make);
-        let spawned = O::own(self, || self.admit(priority, &mut make));
+        let spawned = O::own(self, || {
+            let room = O::JoinWaiter::reserve(self)?;
+            match self.admit(priority, &mut make) {
+                Ok(block) => Ok((block, room)),
+                Err(error) => {
+                    // SAFETY: it was reserved here.
+                    unsafe { O::JoinWaiter::discard(room, self) };
+                    Err(error)
+                }
+            }
+        });
         // Now that nothing is held: if it is still there, its destructor is the user's code.
         drop(make);
-        spawned
+        spawned.map(|(block, room)| JoinHandle::new(block, O::JoinWaiter::new(room)))
     }
 
     /// Releases the handle of `block`, with the output or without it, and ends its wait.
@@ -57,14 +68,14 @@ impl Scheduler {
     #[must_use]
     pub(crate) fn release_handle<O: Ownership>(
         block: BlockRef,
-        waiter: &Waiter,
+        waiter: &O::JoinWaiter,
     ) -> Option<StoredWaker> {
         if O::SHARED {
-            return Self::release_shared(block, waiter);
+            return Self::release_shared::<O>(block, waiter);
         }
         let scheduler = block.scheduler();
         let this = Self::of(block);
-        let waker = waiter.end_held();
+        let waker = waiter.get().end_held();
         if this.forget_handle(block) {
             Self::unanchor(scheduler);
         }
@@ -78,12 +89,18 @@ impl Scheduler {
     /// it after that, unless an anchor is to be released.
     #[cold]
     #[inline(never)]
-    fn release_shared(block: BlockRef, waiter: &Waiter) -> Option<StoredWaker> {
+    fn release_shared<O: Ownership>(
+        block: BlockRef,
+        waiter: &O::JoinWaiter,
+    ) -> Option<StoredWaker> {
         let scheduler = block.scheduler();
         let release = || {
             // SAFETY: the scheduler lock is held, and the handle still counts.
             let this = unsafe { scheduler.as_ref() };
-            (waiter.end_held(), this.forget_handle(block))
+            let waker = waiter.get().end_held();
+            // SAFETY: its wait has ended, and the handle is gone after this.
+            unsafe { waiter.release(this) };
+            (waker, this.forget_handle(block))
         };
         let (waker, was_last) = match context::worker_context_of(scheduler.as_ptr()) {
             // The outer operation keeps the scheduler, and frees the scheduler lock.

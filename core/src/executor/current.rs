@@ -44,9 +44,7 @@ where
     if scheduler.is_shared() {
         return Err(SpawnError::Shared);
     }
-    scheduler
-        .spawn::<F, Local>(priority, make)
-        .map(JoinHandle::new)
+    scheduler.spawn::<F, Local>(priority, make)
 }
 
 /// Returns the coroutine that calls this (`get_cid` of COPS, table 1); `None` outside.

@@ -2,7 +2,6 @@
 
 use core::fmt;
 use core::marker::PhantomData;
-use core::mem::ManuallyDrop;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
@@ -10,10 +9,11 @@ use core::task::{Context, Poll};
 use crate::ownership::Shared;
 use crate::ownership::{Local, Ownership};
 use crate::priority::Priority;
+use crate::scheduling::join_waiter::JoinWaiter;
 use crate::scheduling::scheduler::Scheduler;
 use crate::scheduling::table::block::{BlockRef, Flags, State};
 use crate::scheduling::table::id::CoroutineId;
-use crate::scheduling::waiter::{Waiter, Wants};
+use crate::scheduling::waiter::Wants;
 use crate::scheduling::wake::waker::Remote;
 use crate::scheduling::workers::{budget, context};
 
@@ -25,11 +25,11 @@ use crate::scheduling::workers::{budget, context};
 /// handle is not `Unpin`: `handle.await` and `join!` work as they are, `select` needs `pin!`.
 ///
 /// With [`Shared`](crate::Shared), it is a handle of a [`SharedExecutor`](crate::SharedExecutor),
-/// and `Send`.
+/// `Send` and `Unpin`.
 pub struct JoinHandle<T, O: Ownership = Local> {
     /// Its slot is not used again while the handle exists.
     block: BlockRef,
-    waiter: ManuallyDrop<Waiter>,
+    waiter: O::JoinWaiter,
     _output: PhantomData<(T, O)>,
 }
 
@@ -40,6 +40,10 @@ unsafe impl<T: Send> Send for JoinHandle<T, Shared> {}
 // SAFETY: as above; the output is only given to code that owns the handle or has it to itself.
 #[cfg(feature = "alloc")]
 unsafe impl<T: Send> Sync for JoinHandle<T, Shared> {}
+
+/// Its waiter has memory of its own, and it contains no output.
+#[cfg(all(feature = "alloc", not(feature = "image")))]
+impl<T> Unpin for JoinHandle<T, Shared> {}
 
 /// The reason why a coroutine has no output.
 pub enum JoinError {
@@ -138,10 +142,10 @@ impl fmt::Debug for Payload {
 
 impl<T, O: Ownership> JoinHandle<T, O> {
     /// Makes the handle of `block`, whose scheduler is shared as `O` says.
-    pub(crate) fn new(block: BlockRef) -> Self {
+    pub(crate) fn new(block: BlockRef, waiter: O::JoinWaiter) -> Self {
         Self {
             block,
-            waiter: ManuallyDrop::new(Waiter::new()),
+            waiter,
             _output: PhantomData,
         }
     }
@@ -252,14 +256,14 @@ impl<T, O: Ownership> Future for JoinHandle<T, O> {
         let this = self.as_ref().get_ref();
         this.own(|| {
             if this.is_over() {
-                if budget::take() {
+                if budget::take_in(this.scheduler()) {
                     return Poll::Ready(this.take_result());
                 }
                 this.scheduler().unlocked(|| cx.waker().wake_by_ref());
                 return Poll::Pending;
             }
-            // SAFETY: the handle is pinned, and the waiter is part of it.
-            let waiter = unsafe { Pin::new_unchecked(&*this.waiter) };
+            // SAFETY: the handle is pinned, so the waiter stays where it is.
+            let waiter = unsafe { Pin::new_unchecked(this.waiter.get()) };
             let wants = || match this.is_over() {
                 true => Wants::Nothing,
                 false => Wants::Of(this.block),
