@@ -31,6 +31,15 @@ fn corank(workers: usize) -> corank_linux::Runtime {
     Builder::new().workers(workers).build().expect("threads")
 }
 
+/// Runs a spawned coroutine: that of `block_on` itself stays on this thread.
+fn run<T: Send + 'static>(
+    runtime: &corank_linux::Runtime,
+    main: impl Future<Output = T> + Send + 'static,
+) -> T {
+    let main = runtime.handle().spawn(Priority::DEFAULT, main);
+    runtime.block_on(main.expect("memory")).expect("no panic")
+}
+
 fn tokio(workers: usize) -> tokio::runtime::Runtime {
     (tokio::runtime::Builder::new_multi_thread())
         .worker_threads(workers)
@@ -47,7 +56,7 @@ async fn all<T, E: Debug>(handles: Vec<impl Future<Output = Result<T, E>>>) {
 
 fn corank_yield(workers: usize, rounds: usize) -> (Duration, usize) {
     let runtime = corank(workers);
-    let time = runtime.block_on(async move {
+    let time = run(&runtime, async move {
         let start = Instant::now();
         let handles: Vec<_> = (0..COROUTINES)
             .map(|_| {
@@ -87,7 +96,7 @@ fn tokio_yield(workers: usize, rounds: usize) -> (Duration, usize) {
 
 fn corank_spawn(workers: usize, rounds: usize) -> (Duration, usize) {
     let runtime = corank(workers);
-    let time = runtime.block_on(async move {
+    let time = run(&runtime, async move {
         let start = Instant::now();
         for _ in 0..rounds {
             let handles: Vec<_> = (0..COROUTINES)
@@ -140,7 +149,7 @@ const PAIRS: usize = COROUTINES / 2;
 fn corank_wake(workers: usize, rounds: usize) -> (Duration, usize) {
     let runtime = corank(workers);
     let rounds = rounds / 10;
-    let time = runtime.block_on(async move {
+    let time = run(&runtime, async move {
         let start = Instant::now();
         let mut handles = Vec::new();
         for _ in 0..PAIRS {
