@@ -256,7 +256,7 @@ impl<T, O: Ownership> Future for JoinHandle<T, O> {
         let this = self.as_ref().get_ref();
         this.own(|| {
             if this.is_over() {
-                if budget::take_in(this.scheduler()) {
+                if budget::take_for(this.scheduler()) {
                     return Poll::Ready(this.take_result());
                 }
                 this.scheduler().unlocked(|| cx.waker().wake_by_ref());

@@ -38,7 +38,7 @@ pub(crate) fn take() -> bool {
 ///
 /// It costs less where that executor has no budget.
 #[inline]
-pub(crate) fn take_in(scheduler: &Scheduler) -> bool {
+pub(crate) fn take_for(scheduler: &Scheduler) -> bool {
     #[cfg(all(feature = "heap", not(feature = "image")))]
     return scheduler.budget().is_none() || take();
     #[cfg(not(all(feature = "heap", not(feature = "image"))))]
