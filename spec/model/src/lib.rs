@@ -44,7 +44,7 @@ pub use parse::ParseError;
 pub use record::{record, record_numbers};
 pub use replay::{Failure, Platform, Report, Script, Stepped, replay};
 pub use trace::{
-    Action, Answer, Expected, Feature, Global, Names, Policy, PollLine, Question, Settings, Step,
-    StepKind, Trace,
+    Action, Answer, Demotion, Expected, Feature, Global, Names, Policy, PollLine, Question,
+    Settings, Step, StepKind, Trace,
 };
 pub use traces::TRACES;

@@ -1,10 +1,11 @@
 //! The contract, executed.
 //!
 //! Read it beside `spec/contract.md`. This file has the rules of order, states, wake and cancel.
-//! `inherit.rs` has the effective level, and `wait.rs` everything that a coroutine can wait for.
+//! `inherit.rs` has the effective level, `demote.rs` demotion, and `wait.rs` everything that a coroutine can wait for.
 //! Clarity is the only aim: the ready queues are one list, and every question is answered by a
 //! search through all coroutines.
 
+mod demote;
 mod inherit;
 mod wait;
 
@@ -12,6 +13,7 @@ use alloc::vec::Vec;
 
 use crate::op::{Id, Op, Reply};
 use crate::trace::{Global, Policy, Settings};
+use demote::Place;
 use wait::{Held, Primitives, Waiting};
 
 /// The number of levels (P1).
@@ -52,6 +54,8 @@ struct Coroutine {
     /// A cancel came during the present poll (X2).
     cancelled: bool,
     polls: u32,
+    /// Its polls since it last waited (B7).
+    in_use: u32,
     /// The operation that it waits for, and whether that has been granted (N2).
     waiting: Option<Waiting>,
     /// Locks and permits, in the order of acquisition (X9).
@@ -69,14 +73,16 @@ struct Coroutine {
 pub struct Model {
     settings: Settings,
     coroutines: Table,
-    /// All ready coroutines with the level at which they queue, in the order in which they were
-    /// queued. The queue of a level is the part of this list with that level.
-    ready: Vec<(u8, Id)>,
+    /// All ready coroutines with the queue that they are in, in the order in which they were
+    /// queued. A queue is the part of this list with its place.
+    ready: Vec<(Place, Id)>,
     running: Option<Id>,
     /// The number of picks that ran a coroutine (B2).
     picks: u32,
     /// The level at which the next reserved pick starts (B3).
     cursor: u8,
+    /// For each level, the picks from its first queue that have passed over its second one (B10).
+    passes: [u8; LEVELS as usize],
     elsewhere: Option<u8>,
     primitives: Primitives,
 }
@@ -97,6 +103,7 @@ impl Model {
             running: None,
             picks: 0,
             cursor: 0,
+            passes: [0; LEVELS as usize],
             elsewhere: None,
             primitives: Primitives::new(settings),
         }
@@ -149,6 +156,7 @@ impl Model {
             woken: false,
             cancelled: false,
             polls: 0,
+            in_use: 0,
             waiting: None,
             held: Vec::new(),
             handle: !refused,
@@ -178,9 +186,9 @@ impl Model {
 
     // O3
     fn enter_queue(&mut self, id: Id) {
-        let level = self.effective(id);
+        let place = self.place(id);
         self.coroutines[id].state = State::Ready;
-        self.ready.push((level, id));
+        self.ready.push((place, id));
     }
 
     // R1 to R5
@@ -189,6 +197,7 @@ impl Model {
             return Reply::Refused;
         }
         self.coroutines[id].base = level;
+        self.coroutines[id].in_use = 0; // B7
         self.update_levels(id);
         Reply::Done
     }
@@ -211,7 +220,7 @@ impl Model {
 
     // S3 pick
     fn pick(&mut self) -> Reply {
-        let Some(most_urgent) = self.ready.iter().map(|&(level, _)| level).min() else {
+        let Some(most_urgent) = self.ready.iter().map(|(at, _)| at.level).min() else {
             return Reply::Idle; // O7, G5
         };
         let asks = self.settings.global == Global::Strict;
@@ -223,7 +232,8 @@ impl Model {
             Policy::Bounded(every) if self.picks.checked_rem(every) == Some(0) => self.reserved(),
             _ => most_urgent, // O1, B4
         };
-        let Some(head) = self.ready.iter().position(|&(at, _)| at == level) else {
+        let queue = self.queue_of(level);
+        let Some(head) = self.ready.iter().position(|&(at, _)| at == queue) else {
             return Reply::Invalid; // not reached: `level` comes from `ready`
         };
         let (_, id) = self.ready.remove(head); // O2
@@ -251,9 +261,13 @@ impl Model {
             if self.coroutines[id].cancelled {
                 self.exit(id, Outcome::Cancelled);
             } else if self.coroutines[id].woken {
+                self.coroutines[id].in_use += 1; // B7
+                self.update_levels(id);
                 self.enter_queue(id);
             } else {
                 self.coroutines[id].state = State::Blocked;
+                self.coroutines[id].in_use = 0; // B7
+                self.update_levels(id);
             }
         }
         Reply::Done
@@ -314,7 +328,7 @@ impl Model {
 
     /// Returns the ready bitmap (P3).
     pub fn bitmap(&self) -> u64 {
-        let set = |bits, &(level, _): &(u8, Id)| bits | 1u64 << level;
+        let set = |bits, (at, _): &(Place, Id)| bits | 1u64 << at.level;
         self.ready.iter().fold(0, set)
     }
 
@@ -328,9 +342,25 @@ impl Model {
         self.running.map(|id| self.effective(id))
     }
 
-    /// Returns the ready coroutines of a level, head first.
+    /// Returns the ready coroutines of a level, head first: its first queue, then its second one.
     pub fn queue(&self, level: u8) -> Vec<Id> {
-        let here = self.ready.iter().filter(|&&(at, _)| at == level);
+        let mut all = self.first_queue(level);
+        all.extend(self.second_queue(level));
+        all
+    }
+
+    /// Returns the ready coroutines of a level in its first queue, head first (B10).
+    pub fn first_queue(&self, level: u8) -> Vec<Id> {
+        self.queued(Place::first(level))
+    }
+
+    /// Returns the ready coroutines of a level in its second queue, head first (B10).
+    pub fn second_queue(&self, level: u8) -> Vec<Id> {
+        self.queued(Place::second(level))
+    }
+
+    fn queued(&self, place: Place) -> Vec<Id> {
+        let here = self.ready.iter().filter(|&&(at, _)| at == place);
         here.map(|&(_, id)| id).collect()
     }
 

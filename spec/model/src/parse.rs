@@ -13,7 +13,8 @@ use core::fmt::{self, Display, Formatter};
 
 use crate::op::{Id, Op, Reply};
 use crate::trace::{
-    Answer, Expected, Global, Names, Policy, PollLine, Question, Settings, Step, StepKind, Trace,
+    Answer, Demotion, Expected, Global, Names, Policy, PollLine, Question, Settings, Step,
+    StepKind, Trace,
 };
 use words::{Words, index_of};
 
@@ -161,6 +162,17 @@ impl Parser {
                     "bounded" => Policy::Bounded(words.at_least(1, "the share")?),
                     other => return Err(format!("no policy is called `{other}`")),
                 }
+            }
+            "demotion" => {
+                let quantum = words.at_least(1, "the quantum")?;
+                if quantum > Demotion::LONGEST {
+                    return Err(format!(
+                        "a quantum has at most {} polls, not {quantum}",
+                        Demotion::LONGEST
+                    ));
+                }
+                let levels = words.level()?;
+                settings.demotion = Some(Demotion { quantum, levels });
             }
             "global" => {
                 settings.global = match words.next("`strict` or `relaxed`")? {

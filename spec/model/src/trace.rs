@@ -28,6 +28,8 @@ pub struct Trace {
 pub struct Settings {
     /// The rule by which a coroutine is picked.
     pub policy: Policy,
+    /// Whether coroutines that compute for long are demoted (B7).
+    pub demotion: Option<Demotion>,
     /// Whether the executor checks for more urgent work elsewhere.
     pub global: Global,
     /// The largest number of coroutines at one time. Without it, there may be more than any trace
@@ -51,6 +53,20 @@ pub enum Policy {
     Strict,
     /// One pick in this many, at least 1, goes round the levels (B2).
     Bounded(u32),
+}
+
+/// The parameter of demotion (B7, B8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demotion {
+    /// The polls of a quantum, 1 to 32.
+    pub quantum: u32,
+    /// The number of levels, 0 to 63, of each further demotion.
+    pub levels: u8,
+}
+
+impl Demotion {
+    /// The largest quantum.
+    pub const LONGEST: u32 = 32;
 }
 
 /// Whether the executor checks for more urgent work elsewhere.
@@ -174,6 +190,8 @@ pub enum Feature {
     Capacity,
     /// The policy with a starvation bound.
     Bounded,
+    /// Demotion of coroutines that compute for long.
+    Demotion,
     /// The check for more urgent work elsewhere in the system.
     Global,
     /// Mutexes.
@@ -220,6 +238,9 @@ impl Settings {
         }
         if self.policy != Policy::Strict {
             found.push(Feature::Bounded);
+        }
+        if self.demotion.is_some() {
+            found.push(Feature::Demotion);
         }
         if self.global != Global::Strict {
             found.push(Feature::Global);

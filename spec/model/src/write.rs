@@ -4,7 +4,7 @@ use core::fmt::{self, Display, Formatter};
 
 use crate::model::State;
 use crate::op::{Id, Op, Reply};
-use crate::trace::{Answer, Expected, Global, Names, Policy, Question, StepKind, Trace};
+use crate::trace::{Answer, Demotion, Expected, Global, Names, Policy, Question, StepKind, Trace};
 
 impl Display for Trace {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -12,6 +12,9 @@ impl Display for Trace {
         writeln!(f, "rules {}", self.rules.join(" "))?;
         if let Policy::Bounded(every) = self.settings.policy {
             writeln!(f, "policy bounded {every}")?;
+        }
+        if let Some(Demotion { quantum, levels }) = self.settings.demotion {
+            writeln!(f, "demotion {quantum} {levels}")?;
         }
         if self.settings.global == Global::Relaxed {
             writeln!(f, "global relaxed")?;

@@ -45,6 +45,13 @@ fn the_first_lines_are_fixed() {
 fn settings_are_checked() {
     refused("policy fair", 4, "no policy is called `fair`");
     refused("policy bounded 0", 4, "the share must be at least 1, not 0");
+    refused("demotion 0 8", 4, "the quantum must be at least 1, not 0");
+    refused("demotion 33 8", 4, "a quantum has at most 32 polls, not 33");
+    refused(
+        "demotion 1 64",
+        4,
+        "a level is a number from 0 to 63, not 64",
+    );
     refused("channel Q 0", 4, "the capacity must be at least 1, not 0");
     refused(
         "global maybe",

@@ -7,12 +7,18 @@ use super::{Model, State};
 use crate::op::{Id, Op};
 
 impl Model {
-    /// Returns the most urgent base level among the coroutine and all that wait for it, directly or
-    /// not (P5, I1, I2, I7).
+    /// Returns the effective level: the most urgent of its own level and all that it inherits (P5).
+    pub(super) fn effective(&self, id: Id) -> u8 {
+        let own = self.own(id);
+        self.inherited(id).map_or(own, |level| level.min(own))
+    }
+
+    /// Returns the most urgent own level among all that wait for the coroutine, directly or not (I1,
+    /// I2, I7).
     ///
     /// It is computed afresh each time, so that it is always up to date (I4). Each coroutine is
     /// visited once, so the loop ends even in a cycle (I8).
-    pub(super) fn effective(&self, id: Id) -> u8 {
+    pub(super) fn inherited(&self, id: Id) -> Option<u8> {
         let mut among = vec![id];
         let mut next = 0;
         while let Some(&lent_to) = among.get(next) {
@@ -23,11 +29,7 @@ impl Model {
                 .collect();
             among.extend(lenders);
         }
-        among
-            .iter()
-            .map(|&c| self.coroutines[c].base)
-            .min()
-            .unwrap_or(self.coroutines[id].base)
+        among.iter().skip(1).map(|&c| self.own(c)).min()
     }
 
     /// Returns the coroutine to which this one donates its level (I1, I5).
@@ -45,18 +47,19 @@ impl Model {
     /// Updates the levels after a change at `from` (R2, R3, I3).
     ///
     /// Every ready coroutine along the chain whose level has changed moves to the tail of its new
-    /// level.
+    /// level. One that no longer belongs in the second queue moves to the first one (B10).
     pub(super) fn update_levels(&mut self, from: Id) {
         let mut seen = Vec::new();
         let mut next = Some(from);
         while let Some(id) = next.filter(|id| !seen.contains(id)) {
             seen.push(id);
-            let level = self.effective(id);
-            if let Some(at) = self.ready.iter().position(|&(_, other)| other == id)
-                && self.ready[at].0 != level
-            {
-                self.ready.remove(at);
-                self.ready.push((level, id));
+            let place = self.place(id);
+            if let Some(at) = self.ready.iter().position(|&(_, other)| other == id) {
+                let was = self.ready[at].0;
+                if was.level != place.level || (was.second && !place.second) {
+                    self.ready.remove(at);
+                    self.ready.push((place, id));
+                }
             }
             next = self.donates_to(id);
         }
