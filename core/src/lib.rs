@@ -82,7 +82,7 @@ pub use executor::shared::{SharedExecutor, SharedHandle, Worker};
 #[cfg(feature = "alloc")]
 pub use ownership::Shared;
 pub use ownership::{Local, Ownership};
-pub use priority::policy::Policy;
+pub use priority::policy::{Demotion, Policy};
 pub use priority::published::Published;
 pub use priority::{LEVELS, Levels, Priority, PriorityOutOfRange};
 pub use priority_listener::{Changed, PriorityListener};

@@ -11,7 +11,7 @@ mod platform;
 mod primitives;
 
 use corank_model as model;
-use corank_model::{Platform, Settings, TRACES, record_numbers, replay};
+use corank_model::{Demotion, Platform, Settings, TRACES, record_numbers, replay};
 use platform::{CorePlatform, replay_all};
 use proptest::prelude::*;
 
@@ -66,6 +66,7 @@ proptest! {
             1 => Just(Workers::Threads),
         ],
         share in 0u32..4,
+        demotion in proptest::option::of((1u32..4, 0u8..64)),
         capacity in proptest::option::of(1usize..8),
         permits in 0u32..3,
         room in 1u32..3,
@@ -73,6 +74,7 @@ proptest! {
     ) {
         let settings = Settings {
             policy: match share { 0 => model::Policy::Strict, every => model::Policy::Bounded(every) },
+            demotion: demotion.map(|(quantum, levels)| Demotion { quantum, levels }),
             capacity,
             mutexes: 3,
             semaphores: vec![permits, 0],

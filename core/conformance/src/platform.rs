@@ -15,7 +15,9 @@ use core::task::{Context, Poll};
 
 use super::primitives::{Got, Held, Shared, primitives};
 use super::served::{Handle, Served, Workers};
-use corank::{Config, CoroutineId, JoinError, Policy, Priority, Step, SystemView, yield_now};
+use corank::{
+    Config, CoroutineId, Demotion, JoinError, Policy, Priority, Step, SystemView, yield_now,
+};
 use corank_model as model;
 use corank_model::{
     Action, Answer, Failure, Feature, Id, Op, Outcome, Platform, Question, Reply, Script, Settings,
@@ -366,6 +368,10 @@ impl Platform for CorePlatform {
             model::Policy::Bounded(every) => Policy::bounded(every),
         };
         let mut config = Config::new().policy(policy);
+        if let Some(demotion) = settings.demotion {
+            let polls = u8::try_from(demotion.quantum).unwrap_or(u8::MAX);
+            config = config.demotion(Demotion::after_polls(polls).levels(demotion.levels));
+        }
         if let Some(capacity) = settings.capacity {
             config = config.capacity(capacity);
         }

@@ -10,7 +10,7 @@ use crate::priority::Priority;
 use crate::scheduling::config::SpawnError;
 use crate::scheduling::join_waiter::JoinWaiter;
 use crate::scheduling::scheduler::Scheduler;
-use crate::scheduling::table::block::{BlockRef, Flags, State};
+use crate::scheduling::table::block::{BlockRef, State};
 use crate::scheduling::table::id::CoroutineId;
 use crate::scheduling::turn::HeldAtLast;
 use crate::scheduling::wake::stored_waker::StoredWaker;
@@ -125,9 +125,8 @@ impl Scheduler {
     /// Takes the output of a finished coroutine, once.
     ///
     /// # Safety
-    /// `T` is the output's type, and the flag `OUTPUT` is set.
+    /// `T` is the output's type, and the result was `OUTPUT` until the caller made it `TAKEN`.
     pub(crate) unsafe fn take_output<T>(&self, block: BlockRef) -> T {
-        block.remove(Flags::OUTPUT);
         // SAFETY: the caller's promise; the memory counts as empty from here on.
         let output = unsafe { block.memory.get().cast::<T>().read() };
         self.free_memory(block);

@@ -220,18 +220,19 @@ impl<T, O: Ownership> JoinHandle<T, O> {
     #[inline]
     fn take_result(&self) -> Result<T, JoinError> {
         self.scheduler().assert_owned();
+        let result = self.block.result();
         assert!(
-            !self.block.has(Flags::TAKEN),
+            result != Flags::TAKEN,
             "a JoinHandle was polled after it had given its result"
         );
         self.block.insert(Flags::TAKEN);
-        if self.block.has(Flags::OUTPUT) {
+        if result == Flags::OUTPUT {
             // SAFETY: `T` is the future's output type since `spawn`, and the flag says that it is
             // there.
             return Ok(unsafe { self.scheduler().take_output(self.block) });
         }
         #[cfg(feature = "std")]
-        if self.block.has(Flags::PANIC) {
+        if result == Flags::PANIC {
             let payload = Payload::new(self.scheduler().take_panic(self.block));
             return Err(JoinError::Panicked(payload));
         }

@@ -8,7 +8,7 @@ use core::task::Waker;
 use core::time::Duration;
 
 use crate::priority::Priority;
-use crate::priority::policy::Policy;
+use crate::priority::policy::{Demotion, Policy};
 use crate::priority::published::Published;
 #[cfg(target_has_atomic = "64")]
 use crate::scheduling::time::deadlines::Deadlines;
@@ -22,6 +22,7 @@ use crate::scheduling::workers::budget::spending::Budget;
 #[must_use]
 pub struct Config {
     pub(crate) policy: Policy,
+    pub(crate) demotion: Demotion,
     pub(crate) capacity: usize,
     /// The number from [`crate::scheduling::table::id::next_serial`], set when the executor is
     /// made.
@@ -48,6 +49,7 @@ impl Config {
     pub const fn new() -> Self {
         Self {
             policy: Policy::Strict,
+            demotion: Demotion::OFF,
             capacity: usize::MAX,
             serial: 0,
             published: None,
@@ -67,6 +69,14 @@ impl Config {
     /// Sets the policy that chooses the next coroutine.
     pub const fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// Demotes coroutines that compute for long (rules B7 to B14).
+    ///
+    /// If it is not set, none is demoted.
+    pub const fn demotion(mut self, demotion: Demotion) -> Self {
+        self.demotion = demotion;
         self
     }
 
@@ -98,7 +108,8 @@ impl Config {
     ///
     /// While timers exist, the executor reads the clock, and fires what is due. It does so at the
     /// start of each call that runs it, before it is idle, and every
-    /// [`POLLS_PER_CLOCK_READ`](crate::time::POLLS_PER_CLOCK_READ) polls.
+    /// [`POLLS_PER_CLOCK_READ`](crate::time::POLLS_PER_CLOCK_READ) polls. [`Demotion::after`] needs
+    /// the clock as well.
     pub const fn clock(mut self, clock: fn() -> u64) -> Self {
         self.clock = Some(Clock::new(clock));
         self

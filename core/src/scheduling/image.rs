@@ -44,6 +44,7 @@ use core::mem::offset_of;
 use core::ptr::NonNull;
 
 use crate::priority::Priority;
+use crate::priority::policy::Demotion;
 use crate::priority::published::Published;
 use crate::scheduling::config::SpawnError;
 #[cfg(feature = "image-engine")]
@@ -124,6 +125,7 @@ pub struct Engine {
 struct Setup {
     /// [`Policy::Bounded`]'s distance, 0 for strict.
     every: u32,
+    demotion: Demotion,
     shared: bool,
     has_clock: bool,
     relax: Option<extern "C" fn()>,
@@ -186,6 +188,7 @@ pub const LAYOUT: u64 = fingerprint(&[
     offset_of!(Block, generation),
     offset_of!(Block, signals),
     offset_of!(Block, future_gone),
+    offset_of!(Block, standing),
     size_of::<Waiter>(),
     size_of::<Timer>(),
     size_of::<Deadlines>(),

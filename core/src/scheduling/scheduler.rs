@@ -19,6 +19,7 @@
 //!
 //! - `clock`: timers;
 //! - `queues`: the ready coroutines and their order;
+//! - `demotion`: coroutines that compute for long, and the second queues;
 //! - `operations`: spawn, wake, re-prioritise, cancel;
 //! - `run`: pick, poll, exit;
 //! - `preempt`: what runs in the middle of a poll;
@@ -31,7 +32,7 @@ use core::cell::{Cell, UnsafeCell};
 use core::ptr::{self, NonNull};
 
 use crate::atomic::{AtomicU8, AtomicU32, AtomicUsize};
-use crate::priority::policy::Chooser;
+use crate::priority::policy::{Chooser, Demotion};
 use crate::priority::published::Published;
 use crate::priority::{LEVELS, LevelCell, Levels};
 use crate::scheduling::config::Config;
@@ -49,6 +50,7 @@ use crate::scheduling::workers::scheduler_lock::SchedulerLock;
 use crate::scheduling::workers::worker_context::WorkerContext;
 
 mod clock;
+mod demotion;
 mod operations;
 mod outside;
 mod preempt;
@@ -80,6 +82,11 @@ pub(crate) struct Scheduler {
     most_urgent: LevelCell,
     queues: [Queue; LEVELS],
     chooser: Chooser,
+    demotion: Demotion,
+    /// The levels whose second queue is not empty.
+    second: Cell<Levels>,
+    /// For each level, the picks from its first queue that have passed over its second one.
+    passes: [Cell<u8>; LEVELS],
     /// Coroutines that were preempted, the latest first; the others follow by `Block::next`.
     preempted: Cell<Link>,
     /// The levels of those of them that are ready with stack.
@@ -145,7 +152,10 @@ impl Scheduler {
             ready: Cell::new(Levels::NONE),
             most_urgent: LevelCell::new(),
             queues: [const { Queue::new() }; LEVELS],
-            chooser: Chooser::new(config.policy),
+            chooser: Chooser::new(config.policy, config.demotion),
+            demotion: config.demotion,
+            second: Cell::new(Levels::NONE),
+            passes: [const { Cell::new(0) }; LEVELS],
             preempted: Cell::new(Link::NONE),
             with_stack: Cell::new(Levels::NONE),
             worker_context: WorkerContext::new(WorkerContext::NOWHERE),

@@ -11,6 +11,10 @@
 //! - `reprioritize`: a ready coroutine moves to another level.
 //! - `memory`: bytes that the allocator gave per coroutine, less the future itself and less what an
 //!   executor takes without any coroutine.
+//!
+//! `--once yield --rounds 2000` runs one operation of Corank and prints nothing. The difference of
+//! two such runs under `valgrind --tool=callgrind` is the number of instructions of an operation,
+//! which does not depend on what else the machine does.
 
 mod memory;
 mod models;
@@ -19,7 +23,7 @@ mod ring;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use models::Model;
 use serde_json::json;
 
@@ -29,6 +33,27 @@ struct Options {
     /// Fewer points and fewer runs
     #[arg(long)]
     quick: bool,
+    /// Run this operation of Corank alone and print nothing, for a program that counts instructions
+    #[arg(long)]
+    once: Option<Operation>,
+    /// Coroutines of `--once`
+    #[arg(long, default_value_t = 100)]
+    n: usize,
+    /// Levels of `--once`: 1 or 64
+    #[arg(long, default_value_t = 1)]
+    levels: usize,
+    /// Rounds of `--once`
+    #[arg(long, default_value_t = 1000)]
+    rounds: usize,
+}
+
+/// Operation of the scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Operation {
+    Yield,
+    SpawnJoin,
+    Wake,
+    Reprioritize,
 }
 
 /// Measured operations of one run.
@@ -47,6 +72,10 @@ const TUNABLES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    if let Some(operation) = options.once {
+        once(operation, &options);
+        return ExitCode::SUCCESS;
+    }
     if std::env::var_os(TUNABLES.0).is_some() {
         run(&options);
         return ExitCode::SUCCESS;
@@ -107,6 +136,18 @@ fn run(options: &Options) {
             }
         }
     }
+}
+
+fn once(operation: Operation, options: &Options) {
+    let (n, levels, rounds) = (options.n, options.levels, options.rounds);
+    let model = models::Corank;
+    let measured = match operation {
+        Operation::Yield => model.yield_now(n, levels, rounds),
+        Operation::SpawnJoin => model.spawn_join(n, rounds),
+        Operation::Wake => model.wake(n, rounds),
+        Operation::Reprioritize => model.reprioritize(n, levels, rounds),
+    };
+    assert!(measured.is_some(), "Corank has all operations");
 }
 
 /// The time of this many operations of a model; `None` if the model has no such operation.

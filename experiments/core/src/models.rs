@@ -11,6 +11,7 @@ use std::hint::black_box;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+pub(crate) use self::corank::Corank;
 use crate::Measured;
 
 /// One executor; an operation that it does not have is `None`.
@@ -49,7 +50,7 @@ pub(crate) trait Model {
 
 pub(crate) fn all() -> Vec<Box<dyn Model>> {
     vec![
-        Box::new(corank::Corank),
+        Box::new(Corank),
         Box::new(tokio::Tokio),
         Box::new(async_executor::AsyncExecutor),
         Box::new(futures_unordered::Unordered),

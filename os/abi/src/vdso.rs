@@ -20,7 +20,7 @@ pub const FILE: &str = "vdso.so";
 pub const SYMBOL: &str = "corank_engine";
 /// Its version: the layout of the table and of all that its functions take and give. It changes
 /// whenever those do.
-pub const VERSION: &str = "corank_3";
+pub const VERSION: &str = "corank_4";
 
 /// Exit code of a program that was built for another version of the image, and of a machine with
 /// a kernel that was.

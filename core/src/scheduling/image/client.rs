@@ -126,6 +126,7 @@ pub(crate) fn create(config: Config, memory: Memory) -> Option<NonNull<Scheduler
             Policy::Strict => 0,
             Policy::Bounded { every } => every.get(),
         },
+        demotion: config.demotion,
         shared: config.shared,
         has_clock: config.clock.is_some(),
         relax: config.relax,

@@ -79,6 +79,7 @@ unsafe extern "C" fn create(setup: &Setup) -> Option<NonNull<Scheduler>> {
 fn config(setup: &Setup, every: u32) -> Config {
     Config {
         policy: Policy::bounded(every),
+        demotion: setup.demotion,
         capacity: setup.capacity,
         serial: setup.serial,
         // SAFETY: null, or a client's that stays.

@@ -3,7 +3,7 @@
 use super::Scheduler;
 use crate::priority::Priority;
 use crate::scheduling::config::SpawnError;
-use crate::scheduling::table::block::{BlockRef, Flags, State};
+use crate::scheduling::table::block::{BlockRef, Flags, Standing, State};
 use crate::scheduling::table::id::CoroutineId;
 use crate::scheduling::table::task::{Stage, VTable};
 
@@ -87,7 +87,10 @@ impl Scheduler {
         if block.state.get() == State::Exited {
             return false;
         }
-        block.set_base(priority);
+        if !block.standing.get().is_plain() {
+            self.leave_second(block);
+        }
+        block.standing.set(Standing::new(priority));
         self.refresh_level(block);
         true
     }

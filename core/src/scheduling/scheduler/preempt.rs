@@ -3,7 +3,7 @@
 use super::Scheduler;
 use crate::priority::Levels;
 use crate::scheduling::config::Interrupted;
-use crate::scheduling::table::block::{BlockRef, State};
+use crate::scheduling::table::block::{BlockRef, Flags, State};
 use crate::scheduling::table::link::Link;
 
 impl Scheduler {
@@ -12,6 +12,9 @@ impl Scheduler {
     /// Returns whether picks were strict already, for [`take_back`](Self::take_back).
     pub(crate) fn set_aside(&self, block: BlockRef, interrupted: Interrupted) -> bool {
         let paused = self.chooser.is_paused();
+        if block.has(Flags::WATCHED) {
+            self.count_part(&self.worker_context, block);
+        }
         block.state.set(match interrupted {
             Interrupted::Ready => State::ReadyWithStack,
             Interrupted::Blocked => State::BlockedWithStack,
@@ -29,6 +32,9 @@ impl Scheduler {
     /// Resumes a preempted coroutine (*resume*).
     pub(crate) fn take_back(&self, block: BlockRef, paused: bool) {
         self.chooser.pause(paused);
+        if block.has(Flags::WATCHED) {
+            self.begin_part(&self.worker_context);
+        }
         self.preempted.set(block.next.get());
         block.state.set(State::Running);
         self.worker_context.current.set(Some(block));

@@ -1,5 +1,5 @@
-//! The ready queues: one intrusive FIFO per level, one bit per queue that is not empty (rules O1 to
-//! O4).
+//! The ready queues: one intrusive FIFO per level, one bit per level that is not empty (rules O1 to
+//! O4). `demotion.rs` has the second queue of each level.
 
 use core::cell::Cell;
 
@@ -9,21 +9,46 @@ use crate::scheduling::table::block::{BlockRef, State};
 use crate::scheduling::table::link::Link;
 use crate::scheduling::workers::worker_context::WorkerContext;
 
-/// One level's ready queue.
+/// One level's ready queues.
 ///
-/// It has a tail if and only if the level's bit is set. Without a tail the head means nothing. The
-/// outer links of the ends mean nothing either, so taking the head or adding a tail touches no
+/// The first one has a tail if and only if it is not empty. Without a tail the head means nothing.
+/// The outer links of the ends mean nothing either, so taking the head or adding a tail touches no
 /// third coroutine.
+///
+/// The second queue is a ring, so that one link is enough for it. On 64-bit targets that link takes
+/// no memory: it lies beside the head, before the tail's alignment.
+#[repr(C)]
 pub(super) struct Queue {
     head: Cell<Link>,
+    /// The tail of the second queue, which is followed by its head.
+    pub(super) second: Cell<Link>,
     tail: Cell<Option<BlockRef>>,
 }
+
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Queue>() == 16);
 
 impl Queue {
     pub(super) const fn new() -> Self {
         Self {
             head: Cell::new(Link::NONE),
+            second: Cell::new(Link::NONE),
             tail: Cell::new(None),
+        }
+    }
+}
+
+impl Queue {
+    /// Tests whether the first queue is empty.
+    pub(super) fn is_first_empty(&self) -> bool {
+        self.tail.get().is_none()
+    }
+
+    /// Prepares for `block` to enter the second queue: the head of an empty first queue might name
+    /// it, and `dequeue` must not find it there.
+    pub(super) fn forget_head(&self, block: BlockRef) {
+        if self.is_first_empty() && self.head.get() == Link::to(block) {
+            self.head.set(Link::NONE);
         }
     }
 }
@@ -63,7 +88,15 @@ impl Scheduler {
         }
     }
 
-    /// Adds a coroutine to the tail of its level (*make ready*).
+    /// Sets that the first queue of `level` is empty.
+    #[inline]
+    fn set_first_empty(&self, level: Priority) {
+        // The second one may have coroutines of the level.
+        let second = self.second.get();
+        self.set_ready(self.ready.get().without(level).union(second));
+    }
+
+    /// Adds a coroutine to the tail of its level's first queue (*make ready*).
     #[inline]
     pub(super) fn enqueue(&self, block: BlockRef) {
         self.assert_owned();
@@ -80,7 +113,7 @@ impl Scheduler {
         queue.tail.set(Some(block));
     }
 
-    /// Takes the head of a level that is not empty.
+    /// Takes the head of a level whose first queue is not empty.
     #[inline]
     pub(super) fn dequeue_head(&self, level: Priority) -> BlockRef {
         self.assert_owned();
@@ -88,7 +121,7 @@ impl Scheduler {
         let block = self.follow(queue.head.get());
         if queue.tail.get() == Some(block) {
             queue.tail.set(None);
-            self.set_ready(self.ready.get().without(level));
+            self.set_first_empty(level);
         } else {
             queue.head.set(block.next.get());
         }
@@ -105,10 +138,11 @@ impl Scheduler {
         match (is_head, is_tail) {
             (true, true) => {
                 queue.tail.set(None);
-                self.set_ready(self.ready.get().without(level));
+                self.set_first_empty(level);
             }
             (true, false) => queue.head.set(block.next.get()),
             (false, true) => queue.tail.set(Some(self.follow(block.previous.get()))),
+            (false, false) if block.standing.get().is_second() => self.dequeue_second(block),
             (false, false) => {
                 let (previous, next) = (block.previous.get(), block.next.get());
                 self.follow(previous).next.set(next);
@@ -123,8 +157,10 @@ impl Scheduler {
     }
 
     /// Changes the effective level, at once and in whatever state (rules R1 to R3).
+    ///
+    /// `second` says which queue a ready coroutine enters.
     #[inline(always)]
-    pub(crate) fn move_to_level(&self, block: BlockRef, level: Priority) {
+    pub(crate) fn move_to_level(&self, block: BlockRef, level: Priority, second: bool) {
         self.assert_owned();
         let from = block.level();
         self.timers.sleeper_moves(block, level);
@@ -132,7 +168,11 @@ impl Scheduler {
             State::Ready => {
                 self.dequeue(block);
                 block.set_level(level);
-                self.enqueue(block);
+                if second {
+                    self.enqueue_second(block);
+                } else {
+                    self.enqueue(block);
+                }
             }
             State::Running => {
                 block.set_level(level);

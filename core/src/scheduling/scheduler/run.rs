@@ -95,8 +95,10 @@ impl Scheduler {
             }
             // From here to the poll nothing is called that could take the coroutine's future away:
             // it runs.
-            let level = self.chooser.choose(&self.ready, most_urgent);
-            let block = self.dequeue_head(level);
+            let (block, level) = match self.chooser.choose(&self.ready, most_urgent) {
+                Some(level) => (self.dequeue_head(level), level),
+                None => self.pick_watched(worker_context, most_urgent),
+            };
             left.set(left.get() - 1);
             self.poll::<SHARED>(worker_context, block, level);
         }
@@ -155,9 +157,9 @@ impl Scheduler {
         let woke_itself = SHARED && worker_context.has_woken_itself(block);
         if finished {
             self.exit(block, Flags::OUTPUT);
-        } else if woke_itself || block.has(Flags::WOKEN.or(Flags::CANCELLED)) {
-            if block.has(Flags::CANCELLED) {
-                self.drop_future(block);
+        } else if woke_itself || block.has(Flags::WOKEN.or(Flags::CANCELLED).or(Flags::WATCHED)) {
+            if block.has(Flags::CANCELLED.or(Flags::WATCHED)) {
+                self.end_watched(worker_context, block, woke_itself);
             } else {
                 block.remove(Flags::WOKEN);
                 self.enqueue(block);

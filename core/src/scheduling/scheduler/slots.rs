@@ -66,15 +66,16 @@ impl Scheduler {
     /// Discards an exited coroutine and any result that was not taken.
     pub(super) fn discard(&self, block: BlockRef) {
         self.assert_owned();
-        if block.has(Flags::OUTPUT)
+        let result = block.result();
+        if result == Flags::OUTPUT
             && let Some(vtable) = block.vtable.get()
         {
-            // SAFETY: the flag says that the output is there, and it is dropped once.
+            // SAFETY: the result says that the output is there, and it is dropped once.
             self.unlocked(|| contain(|| unsafe { (vtable.drop_output)(block.memory.get()) }));
             self.free_memory(block);
         }
         #[cfg(feature = "std")]
-        if block.has(Flags::PANIC) {
+        if result == Flags::PANIC {
             let panic = self.take_panic(block);
             self.unlocked(|| dispose(panic));
         }
@@ -84,7 +85,6 @@ impl Scheduler {
     /// Takes what the coroutine's panic carried, once.
     #[cfg(feature = "std")]
     pub(crate) fn take_panic(&self, block: BlockRef) -> Panic {
-        block.remove(Flags::PANIC);
         let memory = block.memory.replace(core::ptr::null_mut());
         // SAFETY: `exit_panicked` made the box, and the flag said that it is still there.
         *unsafe { std::boxed::Box::from_raw(memory.cast::<Panic>()) }

@@ -32,12 +32,15 @@ struct Loaned {
     borrower: Option<BlockRef>,
     /// Whether more follows its level: further donations, or listeners that are notified of it.
     more: bool,
+    /// Whether it belongs in the second queue of the level (rule B10).
+    second: bool,
 }
 
 impl Loaned {
+    /// `own` is the level that the coroutine has by itself.
     #[inline(always)]
-    fn of(block: BlockRef) -> Self {
-        let (mut level, mut borrower, mut more) = (block.base(), None, false);
+    fn of(block: BlockRef, own: Priority) -> Self {
+        let (mut level, mut borrower, mut more) = (own, None, false);
         for (_, waiter) in waiters(block) {
             match waiter.lender() {
                 Some(lender) if lender == block => match waiter.borrower() {
@@ -53,8 +56,17 @@ impl Loaned {
             level,
             borrower,
             more,
+            second: false,
         }
     }
+}
+
+/// Tests whether what waits for `block` donates this level or a more urgent one.
+pub(super) fn inherits(block: BlockRef, level: Priority) -> bool {
+    waiters(block).any(|(_, waiter)| {
+        (waiter.lender())
+            .is_some_and(|lender| lender != block && !level.is_more_urgent_than(lender.level()))
+    })
 }
 
 /// Passes on that the level of `block` is `level` now, except by the first of its donations.
@@ -96,20 +108,57 @@ impl Scheduler {
     /// Recomputes the effective level of a coroutine without waiters.
     #[inline(never)]
     fn refresh_alone(&self, block: BlockRef) {
-        if block.level() != block.base() {
-            self.move_to_level(block, block.base());
+        let standing = block.standing.get();
+        if !standing.is_plain() {
+            self.refresh_demoted(block);
+        } else if block.level() != standing.base() {
+            self.move_to_level(block, standing.base(), false);
         }
+    }
+
+    /// Recomputes the effective level of a coroutine without waiters that may be demoted.
+    #[cold]
+    fn refresh_demoted(&self, block: BlockRef) {
+        let own = self.own_level(block);
+        if block.level() != own {
+            self.move_to_level(block, own, self.is_demoted(block));
+        }
+    }
+
+    /// Returns what the waiters of a coroutine say about it.
+    #[inline(always)]
+    fn loaned(&self, block: BlockRef) -> Loaned {
+        let standing = block.standing.get();
+        if standing.is_plain() {
+            Loaned::of(block, standing.base())
+        } else {
+            self.loaned_to_demoted(block)
+        }
+    }
+
+    /// Returns what the waiters say about a coroutine that may be demoted.
+    ///
+    /// Moves it to the first queue if it has begun to inherit its own level (rule B10).
+    #[cold]
+    fn loaned_to_demoted(&self, block: BlockRef) -> Loaned {
+        let own = self.own_level(block);
+        let mut loaned = Loaned::of(block, own);
+        loaned.second = self.is_demoted(block) && !inherits(block, own);
+        if !loaned.second && loaned.level == block.level() {
+            self.leave_second(block);
+        }
+        loaned
     }
 
     #[inline(never)]
     fn refresh_levels(&self, mut block: BlockRef) {
         let mut loans = Loans::new();
-        let mut loaned = Loaned::of(block);
+        let mut loaned = self.loaned(block);
         loop {
             let level = loaned.level;
             let mut next = None;
             if level != block.level() {
-                self.move_to_level(block, level);
+                self.move_to_level(block, level, loaned.second);
                 // The first donation goes on here. The others are queued before those that are
                 // queued already, so the coroutines change in the order of the chain.
                 next = loaned.borrower.map(|borrower| (level, borrower));
@@ -121,9 +170,10 @@ impl Scheduler {
                 return;
             };
             block = borrower;
-            loaned = Loaned::of(block);
+            loaned = self.loaned(block);
             if lent.is_more_urgent_than(block.level()) {
                 loaned.level = lent;
+                loaned.second = false;
             }
         }
     }

@@ -61,10 +61,13 @@ pub(crate) struct Block {
     index: u32,
     /// The effective level. Atomic because a waker on another thread announces it.
     level: AtomicU8,
-    /// The level that the coroutine has by itself.
-    base: Cell<u8>,
     pub(crate) state: Cell<State>,
     pub(crate) flags: Cell<Flags>,
+    /// Whether the future has been dropped, or its destructor is under way: not to be dropped
+    /// again.
+    ///
+    /// The field belongs to the worker that runs the future's code, so it is none of the flags.
+    pub(crate) future_gone: Cell<bool>,
 
     /// The first of the waiters that this coroutine is part of: those in which it waits, and those
     /// that wait for it.
@@ -76,11 +79,8 @@ pub(crate) struct Block {
     pub(crate) inbox_next: AtomicU32,
     /// Index in its chunk.
     slot: u16,
-    /// Whether the future has been dropped, or its destructor is under way: not to be dropped
-    /// again.
-    ///
-    /// The field belongs to the worker that runs the future's code, so it is none of the flags.
-    pub(crate) future_gone: Cell<bool>,
+    /// The base level, what demotion knows of the coroutine, and in which queue it is.
+    pub(crate) standing: Cell<Standing>,
     pub(crate) stats: TaskStats,
 }
 
@@ -88,6 +88,60 @@ pub(crate) struct Block {
 // directory entry add a quarter of a byte.
 #[cfg(all(target_pointer_width = "64", not(loom), not(feature = "stats")))]
 const _: () = assert!(size_of::<Block>() == 56);
+
+/// The base level of a coroutine, its use, and whether it is in the second queue of its level (rules
+/// B7 to B10).
+///
+/// All are in one word, so that one comparison finds the usual case, that of a coroutine without a
+/// use in the first queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Standing(u16);
+
+impl Standing {
+    /// The base level fills the bits below.
+    const USED: u16 = 1 << 8;
+    const MOST_USED: u8 = 127;
+    const SECOND: u16 = 1 << 15;
+
+    #[inline]
+    pub(crate) const fn new(base: Priority) -> Self {
+        Self(base.level() as u16)
+    }
+
+    /// Tests whether the coroutine has no use and is not in a second queue.
+    #[inline]
+    pub(crate) fn is_plain(self) -> bool {
+        self.0 < Self::USED
+    }
+
+    #[inline]
+    pub(crate) fn base(self) -> Priority {
+        Priority::of_valid(self.0 as u8)
+    }
+
+    /// Returns the units of use.
+    pub(crate) fn used(self) -> u8 {
+        (self.0 / Self::USED) as u8 & Self::MOST_USED
+    }
+
+    pub(crate) fn is_second(self) -> bool {
+        self.0 & Self::SECOND != 0
+    }
+
+    /// Adds units of use.
+    #[must_use]
+    pub(crate) fn using(self, units: u8) -> Self {
+        let used = self.used().saturating_add(units).min(Self::MOST_USED);
+        Self((self.0 & (Self::SECOND | (Self::USED - 1))) | (u16::from(used) * Self::USED))
+    }
+
+    #[must_use]
+    pub(crate) fn in_second(self, is_second: bool) -> Self {
+        let second = if is_second { Self::SECOND } else { 0 };
+        Self(self.0 & !Self::SECOND | second)
+    }
+}
 
 /// The owner's notes on a coroutine: a set of the constants below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,13 +155,15 @@ impl Flags {
     pub(crate) const CANCELLED: Self = Self(1 << 1);
     /// A `JoinHandle` exists.
     pub(crate) const HANDLE: Self = Self(1 << 2);
-    /// Exited, and the output waits to be taken.
+    /// Exited, and the output waits to be taken; see [`result`](Block::result).
     pub(crate) const OUTPUT: Self = Self(1 << 3);
     /// Exited, and what the panic carried waits to be taken.
     #[cfg(feature = "std")]
     pub(crate) const PANIC: Self = Self(1 << 4);
-    /// Exited, and the handle has given its result.
-    pub(crate) const TAKEN: Self = Self(1 << 5);
+    /// Exited, and the handle has given its result. Both bits of a result say that.
+    pub(crate) const TAKEN: Self = Self(1 << 3 | 1 << 4);
+    /// Picked where coroutines are demoted: what the poll takes is counted (rule B7).
+    pub(crate) const WATCHED: Self = Self(1 << 5);
     /// It has set a timer with a published bound: see [`crate::scheduling::time::deadlines`].
     #[cfg(target_has_atomic = "64")]
     pub(crate) const SLEPT: Self = Self(1 << 6);
@@ -135,7 +191,7 @@ impl Block {
             signals: Signals::new(),
             inbox_next: AtomicU32::new(NONE),
             level: AtomicU8::new(Priority::DEFAULT.level()),
-            base: Cell::new(Priority::DEFAULT.level()),
+            standing: Cell::new(Standing::new(Priority::DEFAULT)),
             state: Cell::new(State::Exited),
             flags: Cell::new(Flags::default()),
             index,
@@ -150,7 +206,7 @@ impl Block {
         self.memory.set(memory);
         self.vtable.set(Some(vtable));
         self.signals.reset();
-        self.base.set(priority.level());
+        self.standing.set(Standing::new(priority));
         self.set_level(priority);
         self.flags.set(Flags::HANDLE);
         self.future_gone.set(false);
@@ -165,16 +221,19 @@ impl Block {
     }
 
     pub(crate) fn base(&self) -> Priority {
-        Priority::of_valid(self.base.get())
-    }
-
-    pub(crate) fn set_base(&self, priority: Priority) {
-        self.base.set(priority.level());
+        self.standing.get().base()
     }
 
     #[inline]
     pub(crate) fn has(&self, flag: Flags) -> bool {
         self.flags.get().0 & flag.0 != 0
+    }
+
+    /// Returns what remains of the result of an exited coroutine: `OUTPUT`, `PANIC`, `TAKEN`, or
+    /// nothing if it was cancelled.
+    #[inline]
+    pub(crate) fn result(&self) -> Flags {
+        Flags(self.flags.get().0 & Flags::TAKEN.0)
     }
 
     #[inline]

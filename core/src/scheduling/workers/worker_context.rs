@@ -42,6 +42,10 @@ pub(crate) struct WorkerContext {
     pub(crate) wake_policy: WakePolicy,
     #[cfg(all(feature = "heap", not(feature = "image")))]
     pub(crate) spending: Spending,
+    /// When the poll that goes on here began, or its part since a preemption, in nanoseconds.
+    ///
+    /// Set only where the use of coroutines is counted in time (rule B13).
+    pub(crate) part_began: Cell<u64>,
     role: Role,
     /// The next worker context of the scheduler. Written by others.
     pub(crate) next: Cell<Option<NonNull<WorkerContext>>>,
@@ -93,6 +97,7 @@ impl WorkerContext {
             wake_policy: WakePolicy::new(),
             #[cfg(all(feature = "heap", not(feature = "image")))]
             spending: Spending::default(),
+            part_began: Cell::new(0),
             role: Role::Passing,
             next: Cell::new(None),
         }
