@@ -12,6 +12,7 @@ mod budget;
 mod cancel;
 mod channel;
 mod deadlines;
+mod demotion;
 mod drop;
 mod ecosystem;
 mod event;

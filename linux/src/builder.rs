@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use corank::{Config, Policy};
+use corank::{Config, Demotion, Policy};
 
 use crate::blocked::{Blocked, BlockedReport};
 use crate::{budget, time};
@@ -30,6 +30,7 @@ use crate::{budget, time};
 pub struct Builder {
     workers: Option<NonZeroUsize>,
     policy: Policy,
+    demotion: Option<Demotion>,
     capacity: usize,
     name: String,
     blocked_report: Option<BlockedReport>,
@@ -58,6 +59,7 @@ impl Builder {
         Self {
             workers: None,
             policy: Policy::Strict,
+            demotion: None,
             capacity: usize::MAX,
             name: "corank".to_string(),
             blocked_report: None,
@@ -80,6 +82,26 @@ impl Builder {
     /// Sets the policy that chooses the next coroutine.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// Lets coroutines that compute for long be passed over by short ones.
+    ///
+    /// For loads with a heavy tail: requests of which most are short and a few are long, and nothing
+    /// tells which in advance. A long one has to yield now and then. Without this call none is
+    /// demoted.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use corank_linux::{Builder, Demotion};
+    ///
+    /// // After 50 µs behind its own level, after 100 µs behind all levels.
+    /// let demotion = Demotion::after(Duration::from_micros(50)).levels(63);
+    /// let runtime = Builder::new().workers(2).demotion(demotion).build()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn demotion(mut self, demotion: Demotion) -> Self {
+        self.demotion = Some(demotion);
         self
     }
 
@@ -214,6 +236,10 @@ impl Builder {
             .capacity(self.capacity)
             .clock(time::clock)
             .budget(budget::OPERATIONS, budget::TIME_IN_A_ROW);
+        let config = match self.demotion {
+            Some(demotion) => config.demotion(demotion),
+            None => config,
+        };
         #[cfg(feature = "hooks")]
         if let Some(Observes(observer)) = self.observer {
             return config.observer(observer);

@@ -138,8 +138,8 @@ pub use blocking::{Blocking, limit_blocking_threads, spawn_blocking};
 pub use budget::{OPERATIONS_IN_A_ROW, TIME_IN_A_ROW};
 pub use builder::Builder;
 pub use corank::{
-    CoroutineId, JoinError, LEVELS, Payload, Policy, Priority, Remote, SpawnError, YieldNow,
-    cancel, current, poll_proceed, reprioritize, yield_now,
+    CoroutineId, Demotion, JoinError, LEVELS, Payload, Policy, Priority, Remote, SpawnError,
+    YieldNow, cancel, current, poll_proceed, reprioritize, yield_now,
 };
 #[cfg(feature = "hooks")]
 pub use corank::{Exit, Observer};

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::processors::{self, Processors};
+use corank_linux::Demotion;
 use corank_report::trials::Trial;
 
 /// Bytes of a request: its number.
@@ -19,8 +20,16 @@ pub(crate) const REQUEST: usize = 4;
 /// Work after which a handler lets others run: short requests never do.
 pub(crate) const SLICE: Duration = Duration::from_micros(20);
 
-const SHORT: Duration = Duration::from_micros(10);
-const LONG: Duration = Duration::from_millis(5);
+pub(crate) const SHORT: Duration = Duration::from_micros(10);
+pub(crate) const LONG: Duration = Duration::from_millis(5);
+
+/// Returns the demotion of the model that has it.
+///
+/// A short request is over before its quantum ends. A long one goes behind its level after the
+/// first quantum, and behind all other requests after the second.
+pub(crate) fn demotion() -> Demotion {
+    Demotion::after(Duration::from_micros(50)).levels(63)
+}
 /// Number of requests of which one is a long one.
 const LONG_EVERY: u64 = 200;
 
@@ -63,8 +72,35 @@ pub(crate) struct Request {
     /// Time at which it should be sent, from the beginning.
     due: Duration,
     pub(crate) level: usize,
+    is_long: bool,
     /// Rounds of work.
     pub(crate) rounds: u64,
+}
+
+/// Requests whose latencies are reported together.
+#[derive(Clone, Copy)]
+pub(crate) enum Group {
+    /// All of a level.
+    Level(usize),
+    /// The short ones of a level.
+    Short(usize),
+    /// The long ones of all levels.
+    Long,
+}
+
+impl Group {
+    /// Returns the number of the group in a trial.
+    pub(crate) fn index(self, shape: Shape) -> usize {
+        match self {
+            Self::Level(level) => level,
+            Self::Short(level) => shape.levels() + level,
+            Self::Long => 2 * shape.levels(),
+        }
+    }
+
+    fn all(shape: Shape) -> usize {
+        2 * shape.levels() + 1
+    }
 }
 
 pub(crate) struct Load {
@@ -113,10 +149,10 @@ impl Random {
 /// percentile would then be the length of a long one.
 pub(crate) struct Mixture {
     random: Random,
-    groups: Vec<Group>,
+    groups: Vec<Draw>,
 }
 
-struct Group {
+struct Draw {
     /// Number of the next [`LONG_EVERY`] that there have been.
     count: u64,
     /// Which of them is long.
@@ -128,7 +164,7 @@ impl Mixture {
     pub(crate) fn new(groups: usize, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let groups = (0..groups)
-            .map(|_| Group {
+            .map(|_| Draw {
                 count: random.below(LONG_EVERY),
                 long: random.below(LONG_EVERY),
             })
@@ -142,7 +178,7 @@ impl Mixture {
         let is_long = group.count == group.long;
         group.count += 1;
         if group.count == LONG_EVERY {
-            *group = Group {
+            *group = Draw {
                 count: 0,
                 long: self.random.below(LONG_EVERY),
             };
@@ -207,6 +243,7 @@ impl Load {
             requests.push(Request {
                 due: Duration::from_secs_f64(due),
                 level,
+                is_long,
                 rounds: rounds(if is_long { LONG } else { SHORT }),
             });
         }
@@ -286,7 +323,7 @@ impl Load {
         let levels = self.shape.levels();
         let mut trial = Trial {
             lost: Duration::from_nanos(self.lost.load(Ordering::Relaxed)),
-            latencies: vec![Vec::new(); levels],
+            latencies: vec![Vec::new(); Group::all(self.shape)],
             served: vec![0; levels],
         };
         for (request, finished) in self.requests.iter().zip(&self.finished) {
@@ -300,7 +337,13 @@ impl Load {
                 finished => finished.min(end),
             };
             let latency = finished.saturating_sub(request.due.as_nanos() as u64);
-            trial.latencies[request.level].push(latency as f64 / 1e3);
+            let by_length = match request.is_long {
+                true => Group::Long,
+                false => Group::Short(request.level),
+            };
+            for group in [Group::Level(request.level), by_length] {
+                trial.latencies[group.index(self.shape)].push(latency as f64 / 1e3);
+            }
             trial.served[request.level] += usize::from(finished < end);
         }
         trial

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use load::{Load, Mixture, Pace, Shape};
+use load::{Group, Load, Mixture, Pace, Shape};
 use processors::Processors;
 use serde_json::{Map, Value, json};
 
@@ -40,6 +40,9 @@ struct Options {
     /// Only this kind of measurement
     #[arg(long)]
     only: Option<Kind>,
+    /// Only this load, in percent of one worker's capacity; may be given several times
+    #[arg(long)]
+    load: Vec<u32>,
     /// Only this run, counted from 0
     #[arg(long)]
     run: Option<u32>,
@@ -66,8 +69,8 @@ impl Kind {
 }
 
 /// Percent of one worker's capacity.
-const LOADS: &[u32] = &[10, 50, 80, 100, 150, 200];
-const QUICK_LOADS: &[u32] = &[10, 150];
+const LOADS: &[u32] = &[10, 50, 80, 95, 100, 150, 200];
+const QUICK_LOADS: &[u32] = &[10, 80, 150];
 
 /// Load in percent at and below which there are more trials.
 ///
@@ -85,6 +88,10 @@ fn main() {
         (QUICK_LOADS, 3, 8)
     } else {
         (LOADS, 5, 20)
+    };
+    let loads = match &options.load[..] {
+        [] => loads,
+        chosen => chosen,
     };
     let runs = match options.run {
         Some(run) => run..run + 1,
@@ -165,11 +172,15 @@ fn latency(shape: Shape, percent: u32, trials: u64, processors: Processors, pace
     }
 }
 
+fn microseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
 fn report(model: &str, shape: Shape, percent: u32, run: u32, trials: Vec<Trial>) {
     let (kept, dropped) = trials::halves(trials);
     let point = |priority: usize| json!({"op": shape.name(), "load": percent, "priority": priority, "workers": 1});
     for priority in 0..shape.levels() {
-        let latencies = trials::latencies(&kept, priority);
+        let latencies = trials::latencies(&kept, Group::Level(priority).index(shape));
         for (metric, share) in [
             ("latency-p50", 0.5),
             ("latency-p99", 0.99),
@@ -177,6 +188,22 @@ fn report(model: &str, shape: Shape, percent: u32, run: u32, trials: Vec<Trial>)
         ] {
             if let Some(value) = trials::quantile(&latencies, share) {
                 print(model, run, metric, "us", value, point(priority));
+            }
+        }
+        let short = trials::latencies(&kept, Group::Short(priority).index(shape));
+        for (metric, share, unit, of) in [
+            ("short-p50", 0.5, "us", 1.0),
+            ("short-p99", 0.99, "us", 1.0),
+            // A latency over the time of the work alone.
+            (
+                "short-slowdown-p999",
+                0.999,
+                "times",
+                microseconds(load::SHORT),
+            ),
+        ] {
+            if let Some(value) = trials::quantile(&short, share) {
+                print(model, run, metric, unit, value / of, point(priority));
             }
         }
         let served: usize = kept.iter().map(|trial| trial.served[priority]).sum();
@@ -189,6 +216,12 @@ fn report(model: &str, shape: Shape, percent: u32, run: u32, trials: Vec<Trial>)
             served as f64 / time,
             point(priority),
         );
+    }
+    let long = trials::latencies(&kept, Group::Long.index(shape));
+    if !long.is_empty() {
+        let mean = long.iter().sum::<f64>() / long.len() as f64;
+        let parameters = json!({"op": shape.name(), "load": percent, "workers": 1});
+        print(model, run, "long-mean", "us", mean, parameters);
     }
     for (which, trials) in [("lost-kept", &kept), ("lost-dropped", &dropped)] {
         let parameters = json!({"op": shape.name(), "load": percent, "workers": 1});

@@ -9,7 +9,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::load::{Load, REQUEST, work};
+use corank_linux::Builder;
+
+use crate::load::{self, Load, REQUEST, work};
 
 /// One runtime.
 pub(crate) struct Model {
@@ -22,7 +24,11 @@ pub(crate) struct Model {
 pub(crate) const ALL: &[Model] = &[
     Model {
         name: "corank",
-        serve: corank,
+        serve: |load| corank(load, Builder::new()),
+    },
+    Model {
+        name: "corank-demotion",
+        serve: |load| corank(load, Builder::new().demotion(load::demotion())),
     },
     Model {
         name: "tokio",
@@ -79,13 +85,13 @@ fn level(number: usize) -> corank_linux::Priority {
     corank_linux::Priority::new(8 * number as u8).expect("below 64")
 }
 
-fn corank(load: Arc<Load>) {
+fn corank(load: Arc<Load>, builder: Builder) {
     use corank_linux::net;
-    use corank_linux::{Builder, Priority, spawn, yield_now};
+    use corank_linux::{Priority, spawn, yield_now};
     use futures::AsyncReadExt;
 
     let (listener, address) = listen();
-    let runtime = Builder::new().workers(1).build().expect("a thread");
+    let runtime = builder.workers(1).build().expect("a thread");
     let inner = load.clone();
     let serve = async move {
         let listener = net::TcpListener::from_std(listener).expect("a descriptor");
