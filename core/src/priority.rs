@@ -118,6 +118,12 @@ impl LevelCell {
         (level != Self::NOBODY).then_some(Priority(level))
     }
 
+    /// Tests whether this is the level: one comparison of bytes.
+    #[inline]
+    pub(crate) fn is(&self, level: Option<Priority>) -> bool {
+        self.0.get() == level.map_or(Self::NOBODY, Priority::level)
+    }
+
     #[inline]
     pub(crate) fn set(&self, level: Option<Priority>) {
         self.0.set(level.map_or(Self::NOBODY, Priority::level));

@@ -175,7 +175,6 @@ pub(crate) struct Chooser {
 struct Mode(u8);
 
 impl Mode {
-    const BOUNDED: Self = Self(0);
     /// Picks are strict for the time being.
     const PAUSED: u8 = 1 << 0;
     /// Picks are always strict.
@@ -191,7 +190,7 @@ impl Mode {
 impl Chooser {
     pub(crate) const fn new(policy: Policy, demotion: Demotion) -> Self {
         let (every, mode) = match policy {
-            Policy::Bounded { every } => (every.get(), Mode::BOUNDED.0),
+            Policy::Bounded { every } => (every.get(), 0),
             Policy::Strict if demotion.is_on() => (u32::MAX, Mode::STRICT),
             Policy::Strict => (0, Mode::STRICT),
         };
@@ -218,27 +217,23 @@ impl Chooser {
         self.mode.get().has(Mode::PAUSED)
     }
 
-    /// Returns the level whose head the next pick takes, and counts a pick.
-    ///
-    /// It is one of `ready`, whose most urgent level is given. Returns `None` if there are second
-    /// queues: then [`level`](Self::level) gives the level.
+    /// Tests whether every pick takes the head of the most urgent level.
     #[inline]
-    pub(crate) fn choose(&self, ready: &Cell<Levels>, most_urgent: Priority) -> Option<Priority> {
-        if self.every == 0 {
-            return Some(most_urgent);
-        }
-        let mode = self.mode.get();
-        if mode == Mode::BOUNDED {
-            return Some(self.count(ready, most_urgent));
-        }
-        (!mode.has(Mode::DEMOTES)).then_some(most_urgent)
+    pub(crate) fn is_simple(&self) -> bool {
+        self.every == 0
     }
 
-    /// Returns the level from which the next pick takes, and counts a pick.
-    ///
-    /// The arguments are those of [`choose`](Self::choose).
+    /// Tests whether levels have second queues.
     #[inline]
-    pub(crate) fn level(&self, ready: &Cell<Levels>, most_urgent: Priority) -> Priority {
+    pub(crate) fn demotes(&self) -> bool {
+        self.mode.get().has(Mode::DEMOTES)
+    }
+
+    /// Returns the level that the next pick takes from, and counts a pick.
+    ///
+    /// It is one of `ready`, whose most urgent level is given.
+    #[inline]
+    pub(crate) fn choose(&self, ready: &Cell<Levels>, most_urgent: Priority) -> Priority {
         if self.mode.get().has(Mode::PAUSED | Mode::STRICT) {
             return most_urgent;
         }

@@ -30,7 +30,7 @@ impl Scheduler {
         worker_context: &WorkerContext,
         most_urgent: Priority,
     ) -> (BlockRef, Priority) {
-        let level = self.chooser.level(&self.ready, most_urgent);
+        let level = self.chooser.choose(&self.ready, most_urgent);
         let block = self.take_from(level);
         block.insert(Flags::WATCHED);
         self.begin_part(worker_context);
@@ -119,7 +119,6 @@ impl Scheduler {
     }
 
     /// Moves a coroutine that may be in the second queue of its level to the first one.
-    #[cold]
     pub(super) fn leave_second(&self, block: BlockRef) {
         if block.standing.get().is_second() {
             self.dequeue_second(block);

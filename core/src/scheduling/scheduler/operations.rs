@@ -88,8 +88,17 @@ impl Scheduler {
             return false;
         }
         if !block.standing.get().is_plain() {
-            self.leave_second(block);
+            return self.reprioritize_demoted(block, priority);
         }
+        block.standing.set(Standing::new(priority));
+        self.refresh_plain_level(block, priority);
+        true
+    }
+
+    /// Re-prioritises a coroutine that may be demoted, which ends that (rule B7).
+    #[cold]
+    fn reprioritize_demoted(&self, block: BlockRef, priority: Priority) -> bool {
+        self.leave_second(block);
         block.standing.set(Standing::new(priority));
         self.refresh_level(block);
         true

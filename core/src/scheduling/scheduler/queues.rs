@@ -77,7 +77,7 @@ impl Scheduler {
     /// Publishes the level that runs at `worker_context`, if it is another one than before.
     #[inline]
     pub(super) fn show_running(&self, worker_context: &WorkerContext, level: Option<Priority>) {
-        if worker_context.running.get() != level {
+        if !worker_context.running.is(level) {
             worker_context.running.set(level);
             let running = if self.shared {
                 self.all_running()
@@ -158,11 +158,16 @@ impl Scheduler {
 
     /// Changes the effective level, at once and in whatever state (rules R1 to R3).
     ///
-    /// `second` says which queue a ready coroutine enters.
+    /// `from` is its level now, and `second` says which queue a ready coroutine enters.
     #[inline(always)]
-    pub(crate) fn move_to_level(&self, block: BlockRef, level: Priority, second: bool) {
+    pub(crate) fn move_to_level(
+        &self,
+        block: BlockRef,
+        from: Priority,
+        level: Priority,
+        second: bool,
+    ) {
         self.assert_owned();
-        let from = block.level();
         self.timers.sleeper_moves(block, level);
         match block.state.get() {
             State::Ready => {

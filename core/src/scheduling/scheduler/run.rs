@@ -95,9 +95,13 @@ impl Scheduler {
             }
             // From here to the poll nothing is called that could take the coroutine's future away:
             // it runs.
-            let (block, level) = match self.chooser.choose(&self.ready, most_urgent) {
-                Some(level) => (self.dequeue_head(level), level),
-                None => self.pick_watched(worker_context, most_urgent),
+            let (block, level) = if self.chooser.is_simple() {
+                (self.dequeue_head(most_urgent), most_urgent)
+            } else if self.chooser.demotes() {
+                self.pick_watched(worker_context, most_urgent)
+            } else {
+                let level = self.chooser.choose(&self.ready, most_urgent);
+                (self.dequeue_head(level), level)
             };
             left.set(left.get() - 1);
             self.poll::<SHARED>(worker_context, block, level);

@@ -98,21 +98,32 @@ impl Scheduler {
     /// follow are at the level that changes first.
     #[inline]
     pub(crate) fn refresh_level(&self, block: BlockRef) {
-        if block.waiters.get().is_some() {
+        let standing = block.standing.get();
+        if standing.is_plain() {
+            self.refresh_plain_level(block, standing.base());
+        } else if block.waiters.get().is_some() {
             self.refresh_levels(block);
         } else {
-            self.refresh_alone(block);
+            self.refresh_demoted(block);
         }
     }
 
-    /// Recomputes the effective level of a coroutine without waiters.
+    /// Does the same for a coroutine of this base level that is not demoted.
+    #[inline]
+    pub(super) fn refresh_plain_level(&self, block: BlockRef, base: Priority) {
+        if block.waiters.get().is_some() {
+            self.refresh_levels(block);
+        } else {
+            self.refresh_alone(block, base);
+        }
+    }
+
+    /// Sets the effective level of a coroutine without waiters.
     #[inline(never)]
-    fn refresh_alone(&self, block: BlockRef) {
-        let standing = block.standing.get();
-        if !standing.is_plain() {
-            self.refresh_demoted(block);
-        } else if block.level() != standing.base() {
-            self.move_to_level(block, standing.base(), false);
+    fn refresh_alone(&self, block: BlockRef, level: Priority) {
+        let from = block.level();
+        if from != level {
+            self.move_to_level(block, from, level, false);
         }
     }
 
@@ -120,8 +131,9 @@ impl Scheduler {
     #[cold]
     fn refresh_demoted(&self, block: BlockRef) {
         let own = self.own_level(block);
-        if block.level() != own {
-            self.move_to_level(block, own, self.is_demoted(block));
+        let from = block.level();
+        if from != own {
+            self.move_to_level(block, from, own, self.is_demoted(block));
         }
     }
 
@@ -157,8 +169,9 @@ impl Scheduler {
         loop {
             let level = loaned.level;
             let mut next = None;
-            if level != block.level() {
-                self.move_to_level(block, level, loaned.second);
+            let from = block.level();
+            if level != from {
+                self.move_to_level(block, from, level, loaned.second);
                 // The first donation goes on here. The others are queued before those that are
                 // queued already, so the coroutines change in the order of the chain.
                 next = loaned.borrower.map(|borrower| (level, borrower));

@@ -26,7 +26,14 @@ const ABOUT: &str = "One worker serves requests that come by a clock, whatever i
      end of its work, in microseconds; of those that were not served, to the end of a take. Takes are short (60 ms, the first 10 not counted), each to a new server, and of each model's the half counts in \
      which its threads and the client had to wait least for a processor (`lost-kept`, `lost-dropped`: percent of the time), so that the figures show \
      the servers rather than what else runs on the machine. Under more than 100 % a server without priorities gets worse the longer a take is. `two-class`: short ones are level 0, long ones 1. \
-     `eight-levels`: both on every level. `hello`: a hyper server under `wrk`. The rest: one operation of the scheduler, by workers.";
+     `eight-levels`: both on every level. `corank-demotion` demotes what computes for 50 µs without waiting (rules B7 to B14), so that short requests go \
+     before long ones of any level. For short requests there are their own percentiles and the slowdown, which is latency over the time of the work alone, \
+     as Shinjuku (Kaffes et al., NSDI 2019), Perséphone (Demoulin et al., SOSP 2021) and Concord (Iyer et al., SOSP 2023) state it. `hello`: a hyper server under `wrk`. The rest: one operation of the scheduler, by workers.";
+
+/// The shapes of the load.
+const SHAPES: [&str; 2] = ["two-class", "eight-levels"];
+/// Corank with demotion.
+const DEMOTION: &str = "corank-demotion";
 
 /// The largest latency under load, beside that without.
 const UNDER_LOAD: f64 = 1.5;
@@ -76,7 +83,7 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
         let all = rows.iter().filter(fits).map(|row| row.median);
         all.max_by(f64::total_cmp).filter(|&lost| lost > BUSY)
     };
-    let latency = ["two-class", "eight-levels"].map(|shape| {
+    let latency = SHAPES.map(|shape| {
         let tokio = p99("tokio", shape, LOAD)
             .map(|tokio| format!("tokio's at {LOAD} %: {tokio:.0} µs"))
             .unwrap_or_default();
@@ -96,16 +103,83 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
         measured: ratio(hello("tokio", workers), hello("corank", workers)),
         at: String::new(),
     });
-    latency.into_iter().chain(throughput).collect()
+    let tail = SHAPES.iter().flat_map(|shape| tail(document, shape));
+    latency.into_iter().chain(tail).chain(throughput).collect()
+}
+
+/// Returns the targets of demotion: short requests of every level, and the mean of the long ones,
+/// beside tokio's.
+fn tail(document: &Document, shape: &str) -> Vec<Verdict> {
+    let value = |model: &str, metric: &str, load: f64, priority: Option<f64>| -> Option<f64> {
+        let fits = |row: &&Row| {
+            row.model == model
+                && row.metric == metric
+                && row.text("op") == Some(shape)
+                && row.number("load") == Some(load)
+                && row.number("priority") == priority
+        };
+        Some(document.rows.iter().find(fits)?.median)
+    };
+    let lost = |load| value(DEMOTION, "lost-kept", load, None).filter(|&lost| lost > BUSY);
+    // Loads that a run leaves out have no rows, and no verdict.
+    let verdict = |claim: String, limit, load, worst: Option<(f64, String)>| {
+        let (measured, at) = worst?;
+        let disturbance = lost(load)
+            .map(|lost| format!("its threads waited for a processor for {lost:.1} % of the time"));
+        let verdict = Verdict {
+            claim: format!("{shape}, demotion: {claim}, {load} % load"),
+            limit,
+            measured: Some(measured),
+            at,
+        };
+        Some(verdict.disturbed(disturbance))
+    };
+    let short =
+        |model: &str, load, level: u8| value(model, "short-p99", load, Some(f64::from(level)));
+    let of_levels = [(10.0, 2.0), (80.0, 0.2), (95.0, 0.2)].map(|(load, limit)| {
+        let ratios = (0..64).filter_map(|level| {
+            let (ours, tokio) = (short(DEMOTION, load, level)?, short("tokio", load, level)?);
+            Some((
+                ours / tokio,
+                format!("level {level}: {ours:.0} and {tokio:.0} µs"),
+            ))
+        });
+        let worst = ratios.max_by(|one, other| one.0.total_cmp(&other.0));
+        let claim = "p99 of short requests of the worst level / tokio's".to_string();
+        verdict(claim, limit, load, worst)
+    });
+    let loaded = short(DEMOTION, LOAD, 0).zip(short(DEMOTION, 10.0, 0));
+    let loaded =
+        loaded.map(|(loaded, idle)| (loaded / idle, format!("{loaded:.0} and {idle:.0} µs")));
+    let level_0 = verdict(
+        "p99 of level 0's short requests / at 10 %".to_string(),
+        UNDER_LOAD,
+        LOAD,
+        loaded,
+    );
+    let long = [10.0, 50.0, 80.0, 95.0].map(|load| {
+        let mean = |model| value(model, "long-mean", load, None);
+        let ratio = mean(DEMOTION).zip(mean("tokio"));
+        let ratio =
+            ratio.map(|(ours, tokio)| (ours / tokio, format!("{ours:.0} and {tokio:.0} µs")));
+        verdict(
+            "mean of long requests / tokio's".to_string(),
+            1.3,
+            load,
+            ratio,
+        )
+    });
+    let all = of_levels.into_iter().chain([level_0]).chain(long);
+    all.flatten().collect()
 }
 
 /// Models in the order of their colours.
-const MODELS: [&str; 4] = ["corank", "tokio", "async-executor", "glommio"];
+const MODELS: [&str; 5] = ["corank", "tokio", "async-executor", "glommio", DEMOTION];
 
 /// Draws level 0's latency by load, for each shape of load.
 pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     let mut figures = Vec::new();
-    for shape in ["two-class", "eight-levels"] {
+    for shape in SHAPES {
         let rows = document.rows.iter().filter(|row| {
             row.metric == "latency-p99"
                 && row.text("op") == Some(shape)
@@ -184,6 +258,33 @@ mod tests {
             results(&verdicts(&document))[..2],
             [(None, None, met), (Some(2.0), Some(false), missed)]
         );
+    }
+
+    #[test]
+    fn short_and_long_requests_are_compared_with_tokio() {
+        let point = |model: &str, metric: &str, load: u32, priority: Option<u32>, value: f64| {
+            let mut row = row(model, "eight-levels", load, value);
+            row["metric"] = json!(metric);
+            row["priority"] = json!(priority);
+            row
+        };
+        let rows = [
+            point(DEMOTION, "short-p99", 80, Some(0), 100.0),
+            point("tokio", "short-p99", 80, Some(0), 1000.0),
+            point(DEMOTION, "short-p99", 80, Some(7), 300.0),
+            point("tokio", "short-p99", 80, Some(7), 1000.0),
+            point(DEMOTION, "long-mean", 80, None, 120.0),
+            point("tokio", "long-mean", 80, None, 100.0),
+        ];
+        let verdicts = tail(&sample::document("linux-latency", &rows), "eight-levels");
+        assert_eq!(
+            results(&verdicts),
+            [
+                (Some(0.3), Some(false), "level 7: 300 and 1000 µs"),
+                (Some(1.2), Some(true), "120 and 100 µs"),
+            ]
+        );
+        assert_eq!(tail(&document(), "eight-levels"), []);
     }
 
     #[test]
