@@ -25,10 +25,10 @@ pub(crate) const LONG: Duration = Duration::from_millis(5);
 
 /// Returns the demotion of the model that has it.
 ///
-/// A short request is over before its quantum ends. A long one goes behind its level after the
-/// first quantum, and behind all other requests after the second.
+/// The quantum is the time of a short request, which never yields and so is never demoted. The first
+/// slice of a long one takes two quanta: it goes behind all short ones when it first yields.
 pub(crate) fn demotion() -> Demotion {
-    Demotion::after(Duration::from_micros(50)).levels(63)
+    Demotion::after(SHORT).levels(63)
 }
 /// Number of requests of which one is a long one.
 const LONG_EVERY: u64 = 200;

@@ -2,6 +2,7 @@
 //! O4). `demotion.rs` has the second queue of each level.
 
 use core::cell::Cell;
+use core::ptr;
 
 use super::Scheduler;
 use crate::priority::{LEVELS, Levels, Priority};
@@ -39,6 +40,15 @@ impl Queue {
 }
 
 impl Queue {
+    /// Tests whether `block` is the tail of the first queue.
+    ///
+    /// Compares addresses, because a comparison of `Option`s tests for `None` first.
+    #[inline]
+    fn is_tail(&self, block: BlockRef) -> bool {
+        let tail = self.tail.get().map_or(ptr::null(), BlockRef::as_data);
+        ptr::eq(tail, block.as_data())
+    }
+
     /// Tests whether the first queue is empty.
     pub(super) fn is_first_empty(&self) -> bool {
         self.tail.get().is_none()
@@ -119,7 +129,7 @@ impl Scheduler {
         self.assert_owned();
         let queue = self.queue(level);
         let block = self.follow(queue.head.get());
-        if queue.tail.get() == Some(block) {
+        if queue.is_tail(block) {
             queue.tail.set(None);
             self.set_first_empty(level);
         } else {
@@ -134,7 +144,7 @@ impl Scheduler {
         let level = block.level();
         let queue = self.queue(level);
         let is_head = queue.head.get() == Link::to(block);
-        let is_tail = queue.tail.get() == Some(block);
+        let is_tail = queue.is_tail(block);
         match (is_head, is_tail) {
             (true, true) => {
                 queue.tail.set(None);

@@ -26,7 +26,7 @@ const ABOUT: &str = "One worker serves requests that come by a clock, whatever i
      end of its work, in microseconds; of those that were not served, to the end of a take. Takes are short (60 ms, the first 10 not counted), each to a new server, and of each model's the half counts in \
      which its threads and the client had to wait least for a processor (`lost-kept`, `lost-dropped`: percent of the time), so that the figures show \
      the servers rather than what else runs on the machine. Under more than 100 % a server without priorities gets worse the longer a take is. `two-class`: short ones are level 0, long ones 1. \
-     `eight-levels`: both on every level. `corank-demotion` demotes what computes for 50 µs without waiting (rules B7 to B14), so that short requests go \
+     `eight-levels`: both on every level. `corank-demotion` demotes what computes for 10 µs without waiting (rules B7 to B14), so that short requests go \
      before long ones of any level. For short requests there are their own percentiles and the slowdown, which is latency over the time of the work alone, \
      as Shinjuku (Kaffes et al., NSDI 2019), Perséphone (Demoulin et al., SOSP 2021) and Concord (Iyer et al., SOSP 2023) state it. `hello`: a hyper server under `wrk`. The rest: one operation of the scheduler, by workers.";
 
