@@ -188,7 +188,7 @@ pub const LAYOUT: u64 = fingerprint(&[
     offset_of!(Block, generation),
     offset_of!(Block, signals),
     offset_of!(Block, future_gone),
-    offset_of!(Block, standing),
+    offset_of!(Block, base_state),
     size_of::<Waiter>(),
     size_of::<Timer>(),
     size_of::<Deadlines>(),

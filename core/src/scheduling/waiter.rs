@@ -256,7 +256,7 @@ impl Waiter {
             // One that was demoted is passed over by its equals, unless it inherits from them.
             if lender.is_some_and(|lender| {
                 lender.level().is_more_urgent_than(borrower.level())
-                    || !borrower.standing.get().is_plain()
+                    || !borrower.base_state.get().is_plain()
             }) {
                 Scheduler::of(borrower).refresh_level(borrower);
             }

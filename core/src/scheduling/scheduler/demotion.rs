@@ -13,7 +13,7 @@
 use super::Scheduler;
 use super::waiters::inherits;
 use crate::priority::Priority;
-use crate::scheduling::table::block::{BlockRef, Flags, Standing, State};
+use crate::scheduling::table::block::{BaseState, BlockRef, Flags, State};
 use crate::scheduling::table::link::Link;
 use crate::scheduling::workers::worker_context::WorkerContext;
 
@@ -76,7 +76,7 @@ impl Scheduler {
         } else {
             1
         };
-        block.standing.set(block.standing.get().using(units));
+        block.base_state.set(block.base_state.get().using(units));
     }
 
     /// Ends a poll that is pending, of a coroutine that is cancelled or whose use is counted.
@@ -111,7 +111,7 @@ impl Scheduler {
         } else {
             block.state.set(State::Blocked);
             let was_demoted = self.is_demoted(block);
-            block.standing.set(Standing::new(block.base()));
+            block.base_state.set(BaseState::new(block.base()));
             if was_demoted {
                 self.refresh_level(block);
             }
@@ -120,7 +120,7 @@ impl Scheduler {
 
     /// Moves a coroutine that may be in the second queue of its level to the first one.
     pub(super) fn leave_second(&self, block: BlockRef) {
-        if block.standing.get().is_second() {
+        if block.base_state.get().is_second() {
             self.dequeue_second(block);
             self.enqueue(block);
         }
@@ -128,7 +128,7 @@ impl Scheduler {
 
     /// Returns how often the coroutine is demoted.
     fn demotions(&self, block: BlockRef) -> u8 {
-        self.demotion.demotions(block.standing.get().used())
+        self.demotion.demotions(block.base_state.get().used())
     }
 
     pub(super) fn is_demoted(&self, block: BlockRef) -> bool {
@@ -146,7 +146,7 @@ impl Scheduler {
         let level = block.level();
         let queue = self.queue(level);
         block.state.set(State::Ready);
-        block.standing.set(block.standing.get().in_second(true));
+        block.base_state.set(block.base_state.get().in_second(true));
         queue.forget_head(block);
         let this = Link::to(block);
         let tail = queue.second.replace(this);
@@ -169,7 +169,9 @@ impl Scheduler {
         self.assert_owned();
         let level = block.level();
         let queue = self.queue(level);
-        block.standing.set(block.standing.get().in_second(false));
+        block
+            .base_state
+            .set(block.base_state.get().in_second(false));
         let (this, previous, next) = (Link::to(block), block.previous.get(), block.next.get());
         if next == this {
             queue.second.set(Link::NONE);

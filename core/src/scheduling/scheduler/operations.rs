@@ -3,7 +3,7 @@
 use super::Scheduler;
 use crate::priority::Priority;
 use crate::scheduling::config::SpawnError;
-use crate::scheduling::table::block::{BlockRef, Flags, Standing, State};
+use crate::scheduling::table::block::{BaseState, BlockRef, Flags, State};
 use crate::scheduling::table::id::CoroutineId;
 use crate::scheduling::table::task::{Stage, VTable};
 
@@ -87,10 +87,10 @@ impl Scheduler {
         if block.state.get() == State::Exited {
             return false;
         }
-        if !block.standing.get().is_plain() {
+        if !block.base_state.get().is_plain() {
             return self.reprioritize_demoted(block, priority);
         }
-        block.standing.set(Standing::new(priority));
+        block.base_state.set(BaseState::new(priority));
         self.refresh_plain_level(block, priority);
         true
     }
@@ -99,7 +99,7 @@ impl Scheduler {
     #[cold]
     fn reprioritize_demoted(&self, block: BlockRef, priority: Priority) -> bool {
         self.leave_second(block);
-        block.standing.set(Standing::new(priority));
+        block.base_state.set(BaseState::new(priority));
         self.refresh_level(block);
         true
     }

@@ -152,7 +152,7 @@ impl Scheduler {
             }
             (true, false) => queue.head.set(block.next.get()),
             (false, true) => queue.tail.set(Some(self.follow(block.previous.get()))),
-            (false, false) if block.standing.get().is_second() => self.dequeue_second(block),
+            (false, false) if block.base_state.get().is_second() => self.dequeue_second(block),
             (false, false) => {
                 let (previous, next) = (block.previous.get(), block.next.get());
                 self.follow(previous).next.set(next);

@@ -98,9 +98,9 @@ impl Scheduler {
     /// follow are at the level that changes first.
     #[inline]
     pub(crate) fn refresh_level(&self, block: BlockRef) {
-        let standing = block.standing.get();
-        if standing.is_plain() {
-            self.refresh_plain_level(block, standing.base());
+        let base_state = block.base_state.get();
+        if base_state.is_plain() {
+            self.refresh_plain_level(block, base_state.base());
         } else if block.waiters.get().is_some() {
             self.refresh_levels(block);
         } else {
@@ -140,9 +140,9 @@ impl Scheduler {
     /// Returns what the waiters of a coroutine say about it.
     #[inline(always)]
     fn loaned(&self, block: BlockRef) -> Loaned {
-        let standing = block.standing.get();
-        if standing.is_plain() {
-            Loaned::of(block, standing.base())
+        let base_state = block.base_state.get();
+        if base_state.is_plain() {
+            Loaned::of(block, base_state.base())
         } else {
             self.loaned_to_demoted(block)
         }

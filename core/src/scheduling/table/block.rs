@@ -80,7 +80,7 @@ pub(crate) struct Block {
     /// Index in its chunk.
     slot: u16,
     /// The base level, what demotion knows of the coroutine, and in which queue it is.
-    pub(crate) standing: Cell<Standing>,
+    pub(crate) base_state: Cell<BaseState>,
     pub(crate) stats: TaskStats,
 }
 
@@ -89,16 +89,16 @@ pub(crate) struct Block {
 #[cfg(all(target_pointer_width = "64", not(loom), not(feature = "stats")))]
 const _: () = assert!(size_of::<Block>() == 56);
 
-/// The base level of a coroutine, its use, and whether it is in the second queue of its level (rules
-/// B7 to B10).
+/// The base level of a coroutine, its use, and whether it is in the second queue of its level
+/// (rules B7 to B10).
 ///
 /// All are in one word, so that one comparison finds the usual case, that of a coroutine without a
 /// use in the first queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
-pub(crate) struct Standing(u16);
+pub(crate) struct BaseState(u16);
 
-impl Standing {
+impl BaseState {
     /// The base level fills the bits below.
     const USED: u16 = 1 << 8;
     const MOST_USED: u8 = 127;
@@ -191,7 +191,7 @@ impl Block {
             signals: Signals::new(),
             inbox_next: AtomicU32::new(NONE),
             level: AtomicU8::new(Priority::DEFAULT.level()),
-            standing: Cell::new(Standing::new(Priority::DEFAULT)),
+            base_state: Cell::new(BaseState::new(Priority::DEFAULT)),
             state: Cell::new(State::Exited),
             flags: Cell::new(Flags::default()),
             index,
@@ -206,7 +206,7 @@ impl Block {
         self.memory.set(memory);
         self.vtable.set(Some(vtable));
         self.signals.reset();
-        self.standing.set(Standing::new(priority));
+        self.base_state.set(BaseState::new(priority));
         self.set_level(priority);
         self.flags.set(Flags::HANDLE);
         self.future_gone.set(false);
@@ -221,7 +221,7 @@ impl Block {
     }
 
     pub(crate) fn base(&self) -> Priority {
-        self.standing.get().base()
+        self.base_state.get().base()
     }
 
     #[inline]
