@@ -87,8 +87,8 @@ impl Builder {
 
     /// Lets coroutines that compute for long be passed over by short ones.
     ///
-    /// For loads with a heavy tail: requests of which most are short and a few are long, and nothing
-    /// tells which in advance. A long one has to yield now and then. Without this call none is
+    /// For loads with a heavy tail: most requests are short and a few are long, and nothing tells
+    /// which in advance. A long one has to yield now and then. Without this call none is
     /// demoted.
     ///
     /// ```

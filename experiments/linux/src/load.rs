@@ -25,8 +25,8 @@ pub(crate) const LONG: Duration = Duration::from_millis(5);
 
 /// Returns the demotion of the model that has it.
 ///
-/// The quantum is the time of a short request, which never yields and so is never demoted. The first
-/// slice of a long one takes two quanta: it goes behind all short ones when it first yields.
+/// The quantum is the time of a short request, which never yields and so is never demoted. The
+/// first slice of a long one takes two quanta: it goes behind all short ones when it first yields.
 pub(crate) fn demotion() -> Demotion {
     Demotion::after(SHORT).levels(63)
 }

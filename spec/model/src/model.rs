@@ -1,7 +1,8 @@
 //! The contract, executed.
 //!
 //! Read it beside `spec/contract.md`. This file has the rules of order, states, wake and cancel.
-//! `inherit.rs` has the effective level, `demote.rs` demotion, and `wait.rs` everything that a coroutine can wait for.
+//! `inherit.rs` has the effective level, `demote.rs` demotion, and `wait.rs` everything that a
+//! coroutine can wait for.
 //! Clarity is the only aim: the ready queues are one list, and every question is answered by a
 //! search through all coroutines.
 

@@ -13,8 +13,8 @@ impl Model {
         self.inherited(id).map_or(own, |level| level.min(own))
     }
 
-    /// Returns the most urgent own level among all that wait for the coroutine, directly or not (I1,
-    /// I2, I7).
+    /// Returns the most urgent own level among all that wait for the coroutine, directly or not
+    /// (I1, I2, I7).
     ///
     /// It is computed afresh each time, so that it is always up to date (I4). Each coroutine is
     /// visited once, so the loop ends even in a cycle (I8).
