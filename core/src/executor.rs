@@ -10,6 +10,8 @@ pub(crate) mod polling;
 pub(crate) mod preempt;
 #[cfg(feature = "alloc")]
 pub(crate) mod shared;
+#[cfg(feature = "std")]
+pub(crate) mod spare;
 #[cfg(feature = "stats")]
 mod stats;
 

@@ -79,6 +79,8 @@ pub use executor::polling::{Polling, WorkerId};
 pub use executor::preempt::Preempted;
 #[cfg(feature = "alloc")]
 pub use executor::shared::{SharedExecutor, SharedHandle, Worker};
+#[cfg(feature = "std")]
+pub use executor::spare::SpareWorker;
 #[cfg(feature = "alloc")]
 pub use ownership::Shared;
 pub use ownership::{Local, Ownership};

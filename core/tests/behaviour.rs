@@ -31,6 +31,7 @@ mod semaphore;
 mod shared;
 mod shared_oracle;
 mod shared_priority_listener;
+mod spare;
 mod stats;
 mod time;
 mod traces;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use corank::{Config, Demotion, Policy};
 
 use crate::blocked::{Blocked, BlockedReport};
+use crate::spare_pool::{SHORTEST, SPARE_WORKER_AFTER};
 use crate::{budget, time};
 
 /// Configures and starts a runtime.
@@ -36,6 +37,7 @@ pub struct Builder {
     blocked_report: Option<BlockedReport>,
     #[cfg(feature = "hooks")]
     observer: Option<Observes>,
+    spare_after: Option<Duration>,
     #[cfg(feature = "domain")]
     domain: Option<corank_domain::Domain>,
 }
@@ -65,6 +67,7 @@ impl Builder {
             blocked_report: None,
             #[cfg(feature = "hooks")]
             observer: None,
+            spare_after: Some(SPARE_WORKER_AFTER),
             #[cfg(feature = "domain")]
             domain: None,
         }
@@ -196,6 +199,34 @@ impl Builder {
 
     pub(crate) fn blocked_report(&self) -> Option<BlockedReport> {
         self.blocked_report.clone()
+    }
+
+    /// Sets the time after which a *spare worker* takes over for what is urgent, or `None` for no
+    /// spare workers.
+    ///
+    /// If something is ready that is strictly more urgent than the polls of the workers, and no
+    /// poll ends within this time, a spare worker polls it: a thread of its own, with a short slice
+    /// of the processor where Linux has that (6.12 or later). It takes only what is more urgent,
+    /// and until a worker comes back. So the number of threads that poll less urgent work stays
+    /// that of [`workers`](Self::workers).
+    ///
+    /// The default is [`SPARE_WORKER_AFTER`](crate::SPARE_WORKER_AFTER); less than 20 µs counts as
+    /// 20 µs. The first long poll after a time without any is taken over after up to two ticks of
+    /// the watchdog ([`WATCHDOG_TICK`](crate::WATCHDOG_TICK)) more. While polls are short, spare
+    /// workers cost nothing. They are started when first needed.
+    ///
+    /// ```
+    /// // For a program with deadlines of its own for each poll.
+    /// let runtime = corank_linux::Builder::new().spare_workers(None).build()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn spare_workers(mut self, after: Option<Duration>) -> Self {
+        self.spare_after = after.map(|after| after.max(SHORTEST));
+        self
+    }
+
+    pub(crate) fn spare_after(&self) -> Option<Duration> {
+        self.spare_after
     }
 
     /// Shares priorities with the other processes of a domain.

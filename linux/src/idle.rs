@@ -43,6 +43,9 @@ pub(crate) struct Parker {
     short_polling: AtomicBool,
     /// Number of polls begun, for the watchdog.
     polls: AtomicU64,
+    /// When the last batch of polls began, in nanoseconds of the runtime's clock; 0 before the
+    /// first one, and while a spare worker does not poll.
+    batch: AtomicU64,
     thread: Thread,
 }
 
@@ -63,6 +66,7 @@ impl Parker {
             state: AtomicU8::new(AWAKE),
             short_polling: AtomicBool::new(false),
             polls: AtomicU64::new(0),
+            batch: AtomicU64::new(0),
             thread: thread::current(),
         }
     }
@@ -77,6 +81,21 @@ impl Parker {
 
     pub(crate) fn polls(&self) -> u64 {
         self.polls.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a batch of polls begins; called by the worker itself.
+    pub(crate) fn begin_batch(&self, now: u64) {
+        self.batch.store(now, Ordering::Relaxed);
+    }
+
+    /// Notes that a spare worker polls no more for now.
+    pub(crate) fn end_batch(&self) {
+        self.batch.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns when the last batch of polls began, in nanoseconds of the runtime's clock.
+    pub(crate) fn batch_begun(&self) -> u64 {
+        self.batch.load(Ordering::Relaxed)
     }
 
     /// Returns the name of the worker's thread.

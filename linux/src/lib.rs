@@ -50,6 +50,9 @@
 //!   always ready lets others run after [`OPERATIONS_IN_A_ROW`] of them, before the next one if
 //!   something more urgent is ready, and after [`TIME_IN_A_ROW`]. So it delays level 0 by that time
 //!   and one stretch of its own work between two operations.
+//! - **Polls that do not end.** If no worker's poll ends within [`SPARE_WORKER_AFTER`], a spare
+//!   worker polls what is strictly more urgent ([`Builder::spare_workers`]). The first such poll
+//!   after a while without any may take two ticks of the watchdog more.
 //! - **Blocked workers.** [`Builder::on_blocked`] reports each worker that one poll keeps for long,
 //!   with the coroutine, the time and the level that waits.
 //! - **Failure.** A panic ends its coroutine, and its handle returns the panic. Exhausted memory
@@ -91,6 +94,7 @@ mod blocked;
 mod blocking;
 mod budget;
 mod builder;
+mod class;
 mod external_scheduler;
 mod fork;
 pub mod fs;
@@ -112,6 +116,8 @@ pub mod signal;
 mod sources;
 #[cfg(feature = "tracing")]
 mod span;
+mod spare;
+mod spare_pool;
 mod stream;
 pub mod time;
 #[cfg(feature = "tower")]
@@ -149,6 +155,7 @@ pub use corank_domain as domain;
 pub use corank_linux_macros::{main, test};
 pub use handle::{Entered, Handle, JoinHandle, spawn};
 pub use runtime::{Runtime, Unfinished};
+pub use spare_pool::SPARE_WORKER_AFTER;
 pub use watchdog::WATCHDOG_TICK;
 pub use worker::{POLLS_PER_CHECK, TIME_PER_CHECK, TIME_PER_WATCHED_CHECK};
 

@@ -17,9 +17,10 @@ use corank::{JoinError, Priority, Relaxed};
 
 use crate::block_on::{self, Handoff};
 use crate::builder::Builder;
+use crate::external_scheduler::ExternalScheduler;
 use crate::handle::{Entered, Handle, enter};
 use crate::shared::Shared;
-use crate::{watchdog, worker};
+use crate::{spare, watchdog, worker};
 
 /// Owns coroutines, the workers that run them, and their I/O.
 ///
@@ -61,6 +62,54 @@ impl Drop for EndNotice {
     fn drop(&mut self) {
         // The runtime is gone if it left this thread behind.
         let _ = self.1.send(self.0);
+    }
+}
+
+/// What a thread of the runtime does.
+#[derive(Clone, Copy)]
+enum Task {
+    Work,
+    ActAsSpare,
+}
+
+/// Starts the threads that run coroutines.
+struct Threads {
+    shared: Arc<Shared>,
+    ends: mpsc::Sender<usize>,
+    /// The first part of their names.
+    name: String,
+    #[cfg(feature = "domain")]
+    domain: Option<(corank_domain::Participant, &'static corank::Published)>,
+}
+
+impl Threads {
+    /// Starts the thread with this number.
+    fn start(&self, number: usize, name: &str, task: Task) -> io::Result<thread::JoinHandle<()>> {
+        #[cfg(feature = "domain")]
+        let domain = self.domain.clone();
+        let (shared, ends) = (self.shared.clone(), EndNotice(number, self.ends.clone()));
+        thread::Builder::new()
+            .name(format!("{}-{name}", self.name))
+            .spawn(move || {
+                let _ends = ends;
+                let _current = enter(Handle(shared.clone()));
+                #[cfg(feature = "domain")]
+                if let Some((participant, published)) = domain
+                    && let Ok(worker) = participant.worker(published)
+                {
+                    return task.run(&shared, &*worker);
+                }
+                task.run(&shared, &Relaxed);
+            })
+    }
+}
+
+impl Task {
+    fn run(self, shared: &Arc<Shared>, view: &impl ExternalScheduler) {
+        match self {
+            Self::Work => worker::serve(shared, view),
+            Self::ActAsSpare => spare::serve(shared, view),
+        }
     }
 }
 
@@ -107,7 +156,8 @@ impl Runtime {
                 (config, Some((participant, published)))
             }
         };
-        let shared = Arc::new(Shared::new(config)?);
+        let spare_after = builder.spare_after();
+        let shared = Arc::new(Shared::new(config, spare_after)?);
         shared.publish();
         let (ends, ended) = mpsc::channel();
         let mut runtime = Self {
@@ -116,35 +166,34 @@ impl Runtime {
             ended: Mutex::new(ended),
         };
         let workers = builder.workers_wanted();
-        for number in 0..workers {
+        let threads = Threads {
+            shared,
+            ends,
+            name: builder.thread_name().to_string(),
             #[cfg(feature = "domain")]
-            let domain = domain.clone();
-            let (shared, ends) = (shared.clone(), EndNotice(number, ends.clone()));
+            domain,
+        };
+        for number in 0..workers {
             // If one fails, dropping the runtime ends those before.
-            let thread = thread::Builder::new()
-                .name(format!("{}-{number}", builder.thread_name()))
-                .spawn(move || {
-                    let _ends = ends;
-                    let _current = enter(Handle(shared.clone()));
-                    #[cfg(feature = "domain")]
-                    if let Some((participant, published)) = domain
-                        && let Ok(worker) = participant.worker(published)
-                    {
-                        return worker::serve(&shared, &*worker);
-                    }
-                    worker::serve(&shared, &Relaxed);
-                })?;
+            let thread = threads.start(number, &number.to_string(), Task::Work)?;
             runtime.threads.push(Some(thread));
         }
         let blocked_report = builder.blocked_report();
-        if workers > 1 || blocked_report.is_some() {
-            let ends = EndNotice(workers, ends);
-            let thread = thread::Builder::new()
-                .name(format!("{}-watchdog", builder.thread_name()))
-                .spawn(move || {
-                    let _ends = ends;
-                    watchdog::run(&shared, blocked_report.as_ref());
-                })?;
+        if workers > 1 || blocked_report.is_some() || spare_after.is_some() {
+            let (name, ends) = (
+                format!("{}-watchdog", threads.name),
+                EndNotice(workers, threads.ends.clone()),
+            );
+            let thread = thread::Builder::new().name(name).spawn(move || {
+                let _ends = ends;
+                let start_spare = |number| {
+                    let name = format!("spare-{number}");
+                    threads.start(workers + 1 + number, &name, Task::ActAsSpare)
+                };
+                let start_spare: Option<&watchdog::StartSpare<'_>> =
+                    spare_after.is_some().then_some(&start_spare);
+                watchdog::run(&threads.shared, blocked_report.as_ref(), start_spare);
+            })?;
             runtime.threads.push(Some(thread));
         }
         Ok(runtime)
@@ -259,12 +308,14 @@ impl Runtime {
     }
 
     /// Stops the workers and cancels every coroutine; returns how many there were.
-    fn stop(&self) -> usize {
+    fn stop(&mut self) -> usize {
         let shared = &self.handle.0;
         let live = shared.executor.live();
         shared.executor.close();
         shared.stopping.store(true, Ordering::Release);
         shared.wake_all();
+        // Their numbers follow those of the other threads.
+        (self.threads).extend(shared.stop_spares().into_iter().map(Some));
         live
     }
 }

@@ -1,8 +1,9 @@
 //! The state that the threads, handles and coroutines of one runtime share.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use corank::{Config, CoroutineId, ExecutorId, SharedExecutor, WorkerId};
@@ -10,6 +11,8 @@ use corank::{Config, CoroutineId, ExecutorId, SharedExecutor, WorkerId};
 use crate::idle::{Parker, Pause, Wakeup, Watch};
 use crate::reactor::Reactor;
 use crate::reclaim::Reclaim;
+use crate::spare_pool::SparePool;
+use crate::time::nanoseconds;
 
 /// Bounds the time until `drain` notices that a thread outside the runtime cancelled the last
 /// coroutine.
@@ -20,6 +23,18 @@ const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 pub(crate) struct WorkerEntry {
     pub(crate) parker: Arc<Parker>,
     pub(crate) worker: WorkerId,
+    pub(crate) is_spare: bool,
+}
+
+impl WorkerEntry {
+    /// Tests whether the worker polls nothing and will not before it is woken.
+    pub(crate) fn is_inactive(&self) -> bool {
+        if self.is_spare {
+            self.parker.batch_begun() == 0
+        } else {
+            self.parker.is_parked()
+        }
+    }
 }
 
 /// Holds what the threads, handles and coroutines of one runtime share.
@@ -28,6 +43,14 @@ pub(crate) struct Shared {
     pub(crate) reactor: Arc<Reactor>,
     pub(crate) watch: Watch,
     pub(crate) reclaim: Reclaim,
+    /// The age at which a poll counts as long, in nanoseconds; beyond all ages if there are no
+    /// spare workers.
+    pub(crate) spare_after: u64,
+    pub(crate) spares: SparePool,
+    /// Counts the spare workers that stand by or are about to.
+    pub(crate) standing_by: AtomicUsize,
+    /// The threads of the spare workers, by number; `None` once the runtime stops.
+    pub(crate) spare_threads: Mutex<Option<Vec<JoinHandle<()>>>>,
     /// One for each worker, in the order in which they began.
     entries: Mutex<Vec<WorkerEntry>>,
     /// Pauses the watchdog, if there is one.
@@ -81,14 +104,20 @@ impl Shared {
 
     /// Creates the state of a runtime that has no workers yet.
     ///
+    /// `spare_after` is the age of a poll at which a spare worker takes over, if there are any.
+    ///
     /// # Errors
     /// Fails if there are no descriptors for the reactor.
-    pub(crate) fn new(config: Config) -> io::Result<Self> {
+    pub(crate) fn new(config: Config, spare_after: Option<Duration>) -> io::Result<Self> {
         Ok(Self {
             executor: SharedExecutor::with(config),
             reactor: Arc::new(Reactor::new()?),
             watch: Watch::new(),
             reclaim: Reclaim::new(),
+            spare_after: spare_after.map_or(u64::MAX, nanoseconds),
+            spares: SparePool::new(),
+            standing_by: AtomicUsize::new(0),
+            spare_threads: Mutex::new(Some(Vec::new())),
             entries: Mutex::default(),
             pause: OnceLock::new(),
             stopping: AtomicBool::new(false),
@@ -124,6 +153,27 @@ impl Shared {
     /// Wakes a parked worker, if there is one, to check for events that no other worker checks for.
     pub(crate) fn wake_successor(&self) {
         let _ = (self.entries().iter()).any(|entry| entry.parker.wake_sleeper());
+    }
+
+    /// Wakes the spare workers that stand by, because the polls of a worker have become short.
+    pub(crate) fn relieve_spares(&self) {
+        if self.standing_by.load(Ordering::Relaxed) > 0 {
+            let entries = self.entries();
+            let spares = entries.iter().filter(|entry| entry.is_spare);
+            for entry in spares.filter(|entry| entry.parker.is_parked()) {
+                if entry.parker.wake() == Wakeup::Interrupt {
+                    self.reactor.interrupt();
+                }
+            }
+        }
+    }
+
+    /// Lets no further spare worker begin, ends the sleep of the others, and returns their threads.
+    pub(crate) fn stop_spares(&self) -> Vec<JoinHandle<()>> {
+        self.spares.stop();
+        let threads = self.spare_threads.lock();
+        let threads = threads.unwrap_or_else(PoisonError::into_inner).take();
+        threads.unwrap_or_default()
     }
 
     pub(crate) fn wake_all(&self) {

@@ -1,13 +1,15 @@
-//! The watchdog of the workers: it reports a poll that does not end, and wakes a successor that
-//! checks for events in the blocked worker's place.
+//! The watchdog of the workers: it reports a poll that does not end, wakes a successor that checks
+//! for events in the blocked worker's place, and sees to it that a spare worker is on duty.
 //!
 //! It has a thread of its own, because all workers may be inside polls. It ticks while a worker is
 //! busy, which takes a few microseconds each time, and sleeps while none is. A runtime with one
 //! worker and no hook for blocked workers has no watchdog.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::blocked::{Blocked, BlockedReport};
@@ -24,6 +26,9 @@ pub const WATCHDOG_TICK: Duration = Duration::from_millis(2);
 /// for a moment costs no system call.
 const IDLE_TICKS: u32 = 25;
 
+/// Starts the thread of the spare worker with this number.
+pub(crate) type StartSpare<'a> = dyn Fn(usize) -> io::Result<JoinHandle<()>> + 'a;
+
 /// Remembers one worker's state at the last tick.
 #[derive(Clone, Copy)]
 struct Seen {
@@ -35,7 +40,13 @@ struct Seen {
 }
 
 /// Runs the watchdog until the runtime stops.
-pub(crate) fn run(shared: &Shared, blocked_report: Option<&BlockedReport>) {
+///
+/// `start_spare` starts the thread of one more spare worker.
+pub(crate) fn run(
+    shared: &Shared,
+    blocked_report: Option<&BlockedReport>,
+    start_spare: Option<&StartSpare<'_>>,
+) {
     let pause = shared.pause.get_or_init(Pause::current);
     let first = blocked_report.map_or(u64::MAX, |blocked_report| nanoseconds(blocked_report.after));
     // One for each worker, by its index in the list, which only grows.
@@ -48,12 +59,13 @@ pub(crate) fn run(shared: &Shared, blocked_report: Option<&BlockedReport>) {
         } else {
             idle = 0;
             pause.sleep(|| {
-                !shared.stopping.load(Ordering::Acquire) && all_parked(&shared.entries())
+                !shared.stopping.load(Ordering::Acquire) && all_inactive(&shared.entries())
             });
         }
         let now = time::clock();
         entries.clone_from(&shared.entries());
-        idle = if all_parked(&entries) { idle + 1 } else { 0 };
+        idle = if all_inactive(&entries) { idle + 1 } else { 0 };
+        let mut is_held = false;
         for (number, entry) in entries.iter().enumerate() {
             let polls = entry.parker.polls();
             let begin = Seen {
@@ -63,8 +75,9 @@ pub(crate) fn run(shared: &Shared, blocked_report: Option<&BlockedReport>) {
             };
             match seen.get_mut(number) {
                 None => seen.push(begin),
-                Some(seen) if seen.polls != polls || entry.parker.is_parked() => *seen = begin,
+                Some(seen) if seen.polls != polls || entry.is_inactive() => *seen = begin,
                 Some(seen) => {
+                    is_held = true;
                     shared
                         .watch
                         .end_short_polling(&entry.parker, || shared.wake_successor());
@@ -83,11 +96,31 @@ pub(crate) fn run(shared: &Shared, blocked_report: Option<&BlockedReport>) {
                 }
             }
         }
+        if let Some(start_spare) = start_spare
+            && shared.spares.needs_thread(is_held)
+            && !start(shared, start_spare)
+        {
+            // The next tick tries again.
+            shared.spares.thread_failed();
+        }
     }
 }
 
-fn all_parked(entries: &[WorkerEntry]) -> bool {
-    entries.iter().all(|entry| entry.parker.is_parked())
+/// Starts one more spare worker, unless the runtime stops; returns false if that fails.
+fn start(shared: &Shared, start_spare: &StartSpare<'_>) -> bool {
+    let mut threads = (shared.spare_threads.lock()).unwrap_or_else(PoisonError::into_inner);
+    let Some(threads) = &mut *threads else {
+        return false;
+    };
+    match start_spare(threads.len()) {
+        Ok(thread) => threads.push(thread),
+        Err(_) => return false,
+    }
+    true
+}
+
+fn all_inactive(entries: &[WorkerEntry]) -> bool {
+    entries.iter().all(WorkerEntry::is_inactive)
 }
 
 /// Describes the poll that keeps the worker; returns `None` if that has ended.

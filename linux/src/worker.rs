@@ -45,10 +45,22 @@ pub const TIME_PER_WATCHED_CHECK: Duration = Duration::from_micros(250);
 /// workers need not watch.
 const SHORT_POLLS: Duration = Duration::from_micros(100);
 
+/// After so many batches with short polls a worker relieves spare workers that still stand by.
+const SHORT_BATCHES: u32 = 8;
+
 /// Wakes a worker; the executor holds it.
-struct WorkerWaker {
+pub(crate) struct WorkerWaker {
     shared: Weak<Shared>,
     parker: Arc<Parker>,
+}
+
+impl WorkerWaker {
+    pub(crate) fn new(shared: &Arc<Shared>, parker: &Arc<Parker>) -> Self {
+        Self {
+            shared: Arc::downgrade(shared),
+            parker: parker.clone(),
+        }
+    }
 }
 
 impl Wake for WorkerWaker {
@@ -66,11 +78,19 @@ impl Wake for WorkerWaker {
 }
 
 /// The polls until the next check for events.
-struct Batch(u64);
+pub(crate) struct Batch(u64);
 
 impl Batch {
+    pub(crate) fn new() -> Self {
+        Self(1)
+    }
+
+    pub(crate) fn limit(&self) -> u64 {
+        self.0
+    }
+
     /// Adapts the batch to `polls` that took `took` nanoseconds.
-    fn adapt(&mut self, polls: u64, took: u64) {
+    pub(crate) fn adapt(&mut self, polls: u64, took: u64) {
         let fits = (nanoseconds(TIME_PER_CHECK).saturating_mul(polls)) / took.max(1);
         // Shrinks at once and grows slowly: one short batch says little about the next.
         self.0 = fits.min(2 * self.0).clamp(1, POLLS_PER_CHECK);
@@ -79,9 +99,9 @@ impl Batch {
 
 /// Wraps the view of the system, which the executor reads before each poll, and counts the polls
 /// for the watchdog.
-struct CountingView<'a, V> {
-    view: &'a V,
-    parker: &'a Parker,
+pub(crate) struct CountingView<'a, V> {
+    pub(crate) view: &'a V,
+    pub(crate) parker: &'a Parker,
 }
 
 impl<V: ExternalScheduler> SystemView for CountingView<'_, V> {
@@ -96,28 +116,35 @@ impl<V: ExternalScheduler> SystemView for CountingView<'_, V> {
 pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
     let _driving = Driving::begin();
     let parker = &Arc::new(Parker::current());
-    let waker = Arc::new(WorkerWaker {
-        shared: Arc::downgrade(shared),
-        parker: parker.clone(),
-    });
+    let waker = Arc::new(WorkerWaker::new(shared, parker));
     let worker = shared.executor.worker(Waker::from(waker));
     shared.entries().push(WorkerEntry {
         parker: parker.clone(),
         worker: worker.id(),
+        is_spare: false,
     });
     let counting = CountingView { view, parker };
     let mut ready_events = ReadyEvents::new();
-    let mut batch = Batch(1);
+    let mut batch = Batch::new();
     let mut own_check = 0;
     let mut short_polling = false;
+    let mut short_batches = 0_u32;
     while !shared.stopping.load(Ordering::Acquire) {
         let start = time::clock();
-        let (step, polls) = worker.run_some(&counting, batch.0);
+        parker.begin_batch(start);
+        let (step, polls) = worker.run_some(&counting, batch.limit());
         shared.note_progress();
         let now = time::clock();
         shared.reclaim.check(&shared.executor, now, polls);
         if polls > 0 {
             short_polling = now - start < nanoseconds(SHORT_POLLS);
+            short_batches = if short_polling { short_batches + 1 } else { 0 };
+            if short_batches == SHORT_BATCHES {
+                short_batches = 0;
+                shared.relieve_spares();
+            } else if now - start >= shared.spare_after {
+                shared.spares.note_long_poll();
+            }
         }
         match step {
             Step::Ran => {
@@ -149,7 +176,7 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
 }
 
 /// Tests whether a busy worker is to check for events; its own last check was at `own`.
-fn is_check_due(shared: &Shared, own: u64, now: u64) -> bool {
+pub(crate) fn is_check_due(shared: &Shared, own: u64, now: u64) -> bool {
     let last = shared.reactor.last_check();
     let ago = now.saturating_sub(last);
     if shared.watch.is_taken() {
@@ -161,7 +188,7 @@ fn is_check_due(shared: &Shared, own: u64, now: u64) -> bool {
 }
 
 /// Parks or watches until there may be work, or `reclaim`, when memory is due to be given back.
-fn park(
+pub(crate) fn park(
     shared: &Shared,
     parker: &Parker,
     short_polling: bool,

@@ -45,6 +45,7 @@ fn a_blocked_worker_is_reported() {
     let runtime = Builder::new()
         .workers(1)
         .name("held")
+        .spare_workers(None)
         .on_blocked(AFTER, hook)
         .build()
         .unwrap();
@@ -70,6 +71,35 @@ fn a_blocked_worker_is_reported() {
     for pair in reports.windows(2) {
         assert!(pair[1].time >= 2 * pair[0].time, "{reports:?}");
     }
+}
+
+/// A spare worker that one poll keeps is reported as well, and runs what is urgent meanwhile.
+#[test]
+fn a_blocked_spare_worker_is_reported() {
+    let (hook, reports) = reporting_hook();
+    let runtime = Builder::new()
+        .workers(1)
+        .name("held")
+        .on_blocked(AFTER, hook)
+        .build()
+        .unwrap();
+    let handle = runtime.handle().clone();
+    runtime.block_on_at(level(9), async move {
+        let (end, ended) = mpsc::channel();
+        let (begin, begun) = mpsc::channel();
+        let urgent = async move {
+            begin.send(current().unwrap()).unwrap();
+            ended.recv_timeout(LONG).expect("it was reported");
+        };
+        drop(handle.spawn(level(2), urgent).unwrap());
+        let urgent = begun.recv_timeout(LONG).expect("a spare worker polls it");
+        let is_its = |blocked: &Blocked| blocked.coroutine == urgent;
+        let blocked = std::iter::from_fn(|| reports.recv_timeout(LONG).ok()).find(is_its);
+        let blocked = blocked.expect("a report");
+        assert_eq!(blocked.worker, "held-spare-0");
+        assert_eq!(blocked.priority, level(2));
+        end.send(()).unwrap();
+    });
 }
 
 /// A less urgent ready coroutine does not count as waiting for the blocked worker.

@@ -1,5 +1,5 @@
 //! Explores all interleavings of parking, watching, waking, choosing a successor and checking while
-//! busy, and of the readiness of a descriptor.
+//! busy, of the readiness of a descriptor, and of spare workers on duty and asleep.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p corank-linux --test loom`
 
@@ -11,6 +11,9 @@ mod idle;
 #[path = "../src/readiness.rs"]
 #[allow(dead_code, reason = "the runtime uses the rest")]
 mod readiness;
+#[path = "../src/spare_pool.rs"]
+#[allow(dead_code, reason = "the runtime uses the rest")]
+mod spare_pool;
 
 use std::sync::Arc as StdArc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -20,6 +23,7 @@ use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use readiness::Readiness;
+use spare_pool::SparePool;
 
 /// Models the kernel: a descriptor's event and the interrupt both stay until the watcher takes
 /// them.
@@ -254,6 +258,54 @@ fn an_awake_worker_ends_the_pause() {
             pause.note_awake();
         }
         watchdog.join().unwrap();
+    });
+}
+
+/// A spare worker that goes to sleep while a worker reports a long poll stays on duty or is called.
+///
+/// A further one is needed only while the first polls.
+#[test]
+fn a_long_poll_finds_a_spare_worker() {
+    explore(|| {
+        let pool = Arc::new(SparePool::new());
+        pool.note_long_poll();
+        assert!(pool.needs_thread(false), "there is none yet");
+        assert!(!pool.needs_thread(true), "one is on duty and free");
+        // That poll ends this sleep.
+        pool.sleep();
+        let spare = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.sleep())
+        };
+        // This one ends the next.
+        pool.note_long_poll();
+        spare.join().unwrap();
+        assert!(!pool.needs_thread(true), "it is on duty again");
+        pool.begin_polling();
+        assert!(pool.needs_thread(true), "the only one polls");
+        pool.end_polling();
+        assert!(pool.has_another());
+    });
+}
+
+/// The runtime stops while a spare worker goes to sleep, sleeps, or is called.
+#[test]
+fn a_stop_ends_the_sleep_of_spare_workers() {
+    explore(|| {
+        let pool = Arc::new(SparePool::new());
+        assert!(pool.needs_thread(true));
+        let spare = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.sleep())
+        };
+        let worker = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.note_long_poll())
+        };
+        pool.stop();
+        worker.join().unwrap();
+        spare.join().unwrap();
+        assert!(!pool.needs_thread(true), "no thread is started any more");
     });
 }
 

@@ -26,11 +26,21 @@ pub struct Polling {
     pub future: &'static str,
 }
 
+impl WorkerId {
+    pub(crate) fn of(worker_context: NonNull<WorkerContext>) -> Self {
+        Self(worker_context.addr().get())
+    }
+
+    pub(crate) fn address(self) -> usize {
+        self.0
+    }
+}
+
 impl Worker<'_> {
     /// Returns a name for this worker that other threads can use.
     #[must_use]
     pub fn id(&self) -> WorkerId {
-        WorkerId(NonNull::from(self.worker_context()).addr().get())
+        WorkerId::of(NonNull::from(self.worker_context()))
     }
 }
 

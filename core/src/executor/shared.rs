@@ -1,5 +1,5 @@
 //! One scheduler, several workers: threads or harts that always run the globally most urgent
-//! coroutine (rules H1 to H10).
+//! coroutine (rules H1 to H13).
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -26,7 +26,7 @@ use crate::scheduling::workers::worker_context::WorkerContext;
 /// There is one set of ready queues, and each pick is made under one lock, the *scheduler lock*. It
 /// is free while coroutines, destructors and wakers run. So a coroutine that is ready never waits
 /// while a worker picks a less urgent one. The rules and the code are those of an
-/// [`Executor`](crate::Executor). Rules H1 to H10 say what several workers add.
+/// [`Executor`](crate::Executor). Rules H1 to H13 say what several workers add.
 ///
 /// Cost: a poll releases the scheduler lock and acquires it again. That is two atomic
 /// read-modify-writes more than in an `Executor`. Every operation from inside a coroutine or from
@@ -107,7 +107,15 @@ impl SharedExecutor {
     /// call that comes before the worker has gone to sleep must not be lost, as with
     /// `std::thread::park`.
     pub fn worker(&self, call: Waker) -> Worker<'_> {
-        let worker_context = WorkerContext::of_worker(self.scheduler.as_ptr(), call);
+        self.add_worker(call, WorkerContext::of_worker)
+    }
+
+    pub(crate) fn add_worker(
+        &self,
+        call: Waker,
+        make: fn(*const Scheduler, Waker) -> WorkerContext,
+    ) -> Worker<'_> {
+        let worker_context = make(self.scheduler.as_ptr(), call);
         let worker_context = NonNull::from(Box::leak(Box::new(worker_context)));
         self.scheduler().enter(worker_context);
         Worker {
@@ -312,7 +320,12 @@ pub struct Worker<'e> {
     _local: PhantomData<*const ()>,
 }
 
-impl Worker<'_> {
+impl<'e> Worker<'e> {
+    #[cfg(feature = "std")]
+    pub(crate) fn scheduler(&self) -> &'e Scheduler {
+        self.executor.scheduler()
+    }
+
     pub(crate) fn worker_context(&self) -> &WorkerContext {
         // SAFETY: made by `SharedExecutor::worker`, freed by `drop`.
         unsafe { self.worker_context.as_ref() }

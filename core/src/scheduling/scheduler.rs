@@ -26,7 +26,8 @@
 //! - `slots`: the table;
 //! - `waiters`: priority inheritance;
 //! - `outside`: what other threads do;
-//! - `sharing`: the scheduler lock, and calling workers.
+//! - `sharing`: the scheduler lock, and calling workers;
+//! - `spare`: what is polled in the place of a worker whose poll lasts.
 
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::{self, NonNull};
@@ -58,6 +59,8 @@ mod queues;
 mod run;
 mod sharing;
 mod slots;
+#[cfg(feature = "std")]
+mod spare;
 mod waiters;
 
 use queues::Queue;
@@ -94,7 +97,7 @@ pub(crate) struct Scheduler {
     /// Every worker context from which coroutines are run: the one above, or those of the workers.
     worker_contexts: Cell<Option<NonNull<WorkerContext>>>,
     lock: SchedulerLock,
-    /// The number of workers that are idle.
+    /// The number of workers that are idle, and of spare ones that stand by.
     idle: AtomicU32,
     /// Not 0 once any worker has been interruptible; stays so.
     interrupts: AtomicU8,

@@ -53,7 +53,7 @@ impl Scheduler {
 
     /// Fires what is due by the clock, if there are timers, and returns how many.
     #[inline]
-    fn check_clock(&self, worker_context: &WorkerContext) -> usize {
+    pub(super) fn check_clock(&self, worker_context: &WorkerContext) -> usize {
         match self.timers.check_clock() {
             None => 0,
             Some(now) => {

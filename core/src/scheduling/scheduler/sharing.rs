@@ -1,5 +1,5 @@
 //! Several workers: which one is the owner now, and which one is called when there is more to do
-//! (rules H1 to H10).
+//! (rules H1 to H13).
 
 use core::ptr::NonNull;
 
@@ -97,7 +97,8 @@ impl Scheduler {
     /// Chooses the worker to call for the most urgent work that waits.
     ///
     /// It is one that is idle. Else it is the one that polls the least urgent coroutine, if that is
-    /// strictly less urgent and a call interrupts it. One worker is called at a time: it finds what
+    /// strictly less urgent and a call interrupts it. Else it is a spare one that stands by, if
+    /// there is a strictly less urgent poll for which no spare worker acts. One worker is called at a time: it finds what
     /// else there is, and passes the call on when it releases the lock.
     #[inline]
     fn choose_worker(&self) -> Option<NonNull<Notifier>> {
@@ -135,32 +136,37 @@ impl Scheduler {
     fn search_worker(&self) -> Option<NonNull<Notifier>> {
         let waiting = self.ready.get().union(self.published().arriving());
         let sooner = self.sooner.replace(false);
-        let mut least = match waiting.most_urgent() {
-            // No worker polls anything less urgent, so only an idle one is called.
+        let most_urgent = match waiting.most_urgent() {
+            // No worker polls anything less urgent, so only one that sleeps is called.
             None if sooner => Priority::LEAST_URGENT,
             level => level?,
         };
-        let mut chosen = None;
+        let (mut least, mut chosen) = (most_urgent, None);
+        // A spare worker that stands by, and whether to call it.
+        let (mut spare, mut is_held_up, mut comes) = (None, sooner, false);
         for worker_context in self.worker_contexts() {
             let Some(worker) = worker_context.worker() else {
                 continue;
             };
-            if worker.called.get() {
-                continue;
-            }
-            if worker.idle.get() {
-                chosen = Some(worker);
-                break;
-            }
-            if let Some(level) = worker_context.running.get()
-                && worker.is_interruptible()
-                && least.is_more_urgent_than(level)
-            {
-                least = level;
-                chosen = Some(worker);
+            let called = worker.called.get();
+            if worker.idle.get() && worker.is_spare() {
+                spare = (!called).then_some(worker).or(spare);
+            } else if worker.idle.get() {
+                if !called {
+                    chosen = Some(worker);
+                    break;
+                }
+                comes = true;
+            } else if let Some(level) = worker_context.running.get() {
+                is_held_up |= most_urgent.is_more_urgent_than(level) && !worker.has_spare();
+                if !called && worker.is_interruptible() && least.is_more_urgent_than(level) {
+                    least = level;
+                    chosen = Some(worker);
+                }
             }
         }
-        let chosen = chosen?;
+        // What a worker that was called does not take, it passes on.
+        let chosen = chosen.or(spare.filter(|_| is_held_up && !comes))?;
         chosen.announce();
         Some(NonNull::from(chosen))
     }
@@ -210,7 +216,7 @@ impl Scheduler {
     /// Changes the number of idle workers.
     ///
     /// Requires the scheduler lock, so that nothing else writes.
-    fn count_idle(&self, change: fn(u32, u32) -> u32) {
+    pub(super) fn count_idle(&self, change: fn(u32, u32) -> u32) {
         let idle = self.idle.load(Ordering::Relaxed);
         self.idle.store(change(idle, 1), Ordering::Relaxed);
     }
@@ -259,6 +265,8 @@ impl Scheduler {
         let this = Some(NonNull::from(worker_context));
         self.locked(|| {
             self.note_check(worker_context);
+            #[cfg(feature = "std")]
+            self.end_takeovers(worker_context);
             match self
                 .worker_contexts()
                 .find(|other| other.next.get() == this)

@@ -80,9 +80,24 @@ pub(crate) struct Notifier {
     pub(crate) called: Cell<bool>,
     /// Calls that are under way: the worker context stays until there are none.
     pending: AtomicU32,
+    /// Which worker acts for which one. Read and written by others.
+    #[cfg(feature = "std")]
+    takeover: Takeover,
     /// Loom reports a call to a worker context that is gone.
     #[cfg(loom)]
     alive: loom::cell::UnsafeCell<()>,
+}
+
+/// A worker's part in takeovers (rules H11 to H13).
+#[cfg(feature = "std")]
+#[derive(Default)]
+struct Takeover {
+    /// Whether it polls only in the place of other workers.
+    is_spare: bool,
+    /// Of a spare worker: the one that it acts for.
+    acts_for: Cell<Option<NonNull<WorkerContext>>>,
+    /// Whether a spare worker acts for this one.
+    has_spare: Cell<bool>,
 }
 
 impl WorkerContext {
@@ -120,11 +135,23 @@ impl WorkerContext {
                 idle: Cell::new(false),
                 called: Cell::new(false),
                 pending: AtomicU32::new(0),
+                #[cfg(feature = "std")]
+                takeover: Takeover::default(),
                 #[cfg(loom)]
                 alive: loom::cell::UnsafeCell::new(()),
             }),
             ..Self::new(scheduler)
         }
+    }
+
+    /// Makes the worker context of a spare worker.
+    #[cfg(feature = "std")]
+    pub(crate) fn of_spare(scheduler: *const Scheduler, waker: Waker) -> Self {
+        let mut worker_context = Self::of_worker(scheduler, waker);
+        if let Role::Worker(notifier) = &mut worker_context.role {
+            notifier.takeover.is_spare = true;
+        }
+        worker_context
     }
 
     /// Returns how its worker is called, if it is a worker's.
@@ -173,6 +200,46 @@ impl WorkerContext {
 }
 
 impl Notifier {
+    /// Tests whether the worker polls only in the place of other workers.
+    #[inline]
+    pub(crate) fn is_spare(&self) -> bool {
+        #[cfg(feature = "std")]
+        return self.takeover.is_spare;
+        #[cfg(not(feature = "std"))]
+        false
+    }
+
+    /// Tests whether a spare worker acts for this one.
+    #[inline]
+    pub(crate) fn has_spare(&self) -> bool {
+        #[cfg(feature = "std")]
+        return self.takeover.has_spare.get();
+        #[cfg(not(feature = "std"))]
+        false
+    }
+
+    /// Returns the worker that this spare one acts for.
+    #[cfg(feature = "std")]
+    pub(crate) fn acts_for(&self) -> Option<&WorkerContext> {
+        // SAFETY: a worker that leaves ends this before it goes, see `Scheduler::leave`.
+        (self.takeover.acts_for.get()).map(|worker_context| unsafe { worker_context.as_ref() })
+    }
+
+    /// Lets this spare worker act for another one, or for none.
+    #[cfg(feature = "std")]
+    pub(crate) fn act_for(&self, worker_context: Option<&WorkerContext>) {
+        let set = |of: Option<&WorkerContext>, has_spare| {
+            if let Some(worker) = of.and_then(WorkerContext::worker) {
+                #[cfg(loom)]
+                worker.alive.with(|_| ());
+                worker.takeover.has_spare.set(has_spare);
+            }
+        };
+        set(self.acts_for(), false);
+        set(worker_context, true);
+        (self.takeover.acts_for).set(worker_context.map(NonNull::from));
+    }
+
     pub(crate) fn is_interruptible(&self) -> bool {
         self.interruptible.load(Ordering::Relaxed) != 0
     }
