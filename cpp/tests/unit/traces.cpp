@@ -17,8 +17,7 @@ TEST_P(trace, replays) {
   const replay::report report = replay::run(GetParam());
   // The library has no demotion, and skips no other trace on the host.
   const bool is_skipped = std::string(GetParam().name).rfind("demotion-", 0) == 0;
-  EXPECT_TRUE(report.what ==
-              (is_skipped ? replay::outcome::skipped : replay::outcome::passed))
+  EXPECT_TRUE(report.what == (is_skipped ? replay::outcome::skipped : replay::outcome::passed))
       << "spec/traces/" << GetParam().name << ".trace:" << report.line << ": " << report.message;
 }
 

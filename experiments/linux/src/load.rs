@@ -68,6 +68,13 @@ const START_UP: Duration = Duration::from_millis(20);
 #[derive(Clone, Copy)]
 pub(crate) struct Pace(f64);
 
+impl Pace {
+    /// Returns the rounds that take this time.
+    pub(crate) fn rounds(self, time: Duration) -> u64 {
+        (time.as_secs_f64() * 1e6 * self.0) as u64
+    }
+}
+
 pub(crate) struct Request {
     /// Time at which it should be sent, from the beginning.
     due: Duration,
@@ -219,7 +226,7 @@ impl Load {
         seed: u64,
         mixture: &mut Mixture,
     ) -> Self {
-        let rounds = |time: Duration| (time.as_secs_f64() * 1e6 * pace.0) as u64;
+        let rounds = |time| pace.rounds(time);
         let share = 1.0 / LONG_EVERY as f64;
         let mean = SHORT.as_secs_f64() * (1.0 - share) + LONG.as_secs_f64() * share;
         let rate = f64::from(percent) / 100.0 / mean;

@@ -11,6 +11,8 @@
 //! - `two-class`: 99.5 % of the requests take 10 µs and are urgent (level 0); 0.5 % take 5 ms
 //!   (level 1).
 //! - `eight-levels`: the same mixture of lengths on each of eight levels.
+//! - `long-poll`: an urgent request each millisecond, on two workers, beside bulk work whose polls
+//!   last 1, 10 or 50 ms (see [`long_poll`]).
 //! - `hello`: a hyper server that says hello, as many requests as it can, by `wrk` where that is
 //!   installed.
 //! - `operations` (`yield`, `spawn-join`, `wake`): what the scheduler alone costs, on one and two
@@ -18,6 +20,7 @@
 
 mod hello;
 mod load;
+mod long_poll;
 mod models;
 mod operations;
 mod processors;
@@ -49,6 +52,12 @@ struct Options {
     /// Print the arguments of each part of the measurement, a line for each, and end
     #[arg(long)]
     parts: bool,
+    /// Be the client of `long-poll`: the server's address, and for how many milliseconds
+    #[arg(long, hide = true, num_args = 2)]
+    client: Option<Vec<String>>,
+    /// Be the stranger of `long-poll`
+    #[arg(long, hide = true)]
+    stranger: bool,
 }
 
 /// Kind of measurement in a run.
@@ -56,6 +65,7 @@ struct Options {
 enum Kind {
     TwoClass,
     EightLevels,
+    LongPoll,
     Hello,
     Operations,
 }
@@ -82,6 +92,13 @@ const MOST_TRIALS: u64 = 1000;
 
 fn main() {
     let options = Options::parse();
+    if let Some([server, time]) = options.client.as_deref() {
+        let time = Duration::from_millis(time.parse().expect("a number"));
+        return long_poll::client(server.parse().expect("an address"), time);
+    }
+    if options.stranger {
+        return long_poll::stranger();
+    }
     let (loads, runs, trials) = if options.quick {
         // Less than three minutes: 3 runs of 40 trials for each of 2 shapes and 4 models, 0.1 s
         // each, and 4 s of `hello` in each run.
@@ -131,6 +148,7 @@ fn main() {
             match kind {
                 Kind::TwoClass => all_loads(Shape::TwoClass, run),
                 Kind::EightLevels => all_loads(Shape::EightLevels, run),
+                Kind::LongPoll => long_poll::measure(pace, run, options.quick),
                 Kind::Hello => hello::measure(run, options.quick),
                 Kind::Operations => operations::measure(run, options.quick),
             }

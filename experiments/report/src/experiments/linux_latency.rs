@@ -8,6 +8,8 @@ use crate::schedule::Schedule;
 use crate::verdict::Verdict;
 use anyhow::Result;
 
+mod long_poll;
+
 /// The experiment as the report shows it.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "linux-latency",
@@ -28,7 +30,9 @@ const ABOUT: &str = "One worker serves requests that come by a clock, whatever i
      the servers rather than what else runs on the machine. Under more than 100 % a server without priorities gets worse the longer a take is. `two-class`: short ones are level 0, long ones 1. \
      `eight-levels`: both on every level. `corank-demotion` demotes what computes for 10 µs without waiting (rules B7 to B14), so that short requests go \
      before long ones of any level. For short requests there are their own percentiles and the slowdown, which is latency over the time of the work alone, \
-     as Shinjuku (Kaffes et al., NSDI 2019), Perséphone (Demoulin et al., SOSP 2021) and Concord (Iyer et al., SOSP 2023) state it. `hello`: a hyper server under `wrk`. The rest: one operation of the scheduler, by workers.";
+     as Shinjuku (Kaffes et al., NSDI 2019), Perséphone (Demoulin et al., SOSP 2021) and Concord (Iyer et al., SOSP 2023) state it. \
+     `long-poll`: an urgent request each millisecond from another process, on two workers beside bulk work that computes for `poll` µs in each poll, \
+     with nothing else or beside a stranger that computes on one of two processors; throughput is bulk work in ms a second. `hello`: a hyper server under `wrk`. The rest: one operation of the scheduler, by workers.";
 
 /// The shapes of the load.
 const SHAPES: [&str; 2] = ["two-class", "eight-levels"];
@@ -104,7 +108,9 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
         at: String::new(),
     });
     let tail = SHAPES.iter().flat_map(|shape| tail(document, shape));
-    latency.into_iter().chain(tail).chain(throughput).collect()
+    (latency.into_iter().chain(tail).chain(throughput))
+        .chain(long_poll::verdicts(rows))
+        .collect()
 }
 
 /// Returns the targets of demotion: short requests of every level, and the mean of the long ones,
