@@ -161,6 +161,26 @@ pub struct Levels(u64);
 impl Levels {
     /// The set without any level.
     pub const NONE: Self = Self(0);
+    /// The set of all levels.
+    pub const ALL: Self = Self(u64::MAX);
+
+    /// Makes the set of this level and all that are less urgent.
+    #[must_use]
+    pub const fn from_level(level: Priority) -> Self {
+        Self(u64::MAX << level.0)
+    }
+
+    /// Makes the set of all levels that are more urgent than this one.
+    #[must_use]
+    pub const fn above(level: Priority) -> Self {
+        Self(!(u64::MAX << level.0))
+    }
+
+    /// Returns the levels that are in both sets.
+    #[must_use]
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
 
     /// Makes the set with these bits.
     pub const fn from_bits(bits: u64) -> Self {

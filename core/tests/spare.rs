@@ -1,4 +1,5 @@
-//! Spare workers (rules H11 to H13): what is deterministic, by exact counts.
+//! Spare workers (rules H11 to H13) and workers of some levels (H14): what is deterministic, by
+//! exact counts.
 //!
 //! As in `shared.rs`, a worker that acts inside a poll of another one stands for a second thread.
 
@@ -14,8 +15,8 @@ use std::task::{Poll, Wake, Waker};
 use crate::common::served::OnOneThread;
 use crate::common::{forever, level};
 use corank::{
-    Config, Policy, Priority, Relaxed, SharedExecutor, SharedHandle, SpareWorker, Step, SystemView,
-    Worker,
+    Config, Levels, Policy, Priority, Relaxed, SharedExecutor, SharedHandle, SpareWorker, Step,
+    SystemView, Worker,
 };
 
 /// A waker that counts how often a worker is called.
@@ -308,4 +309,60 @@ fn both_polls_are_shown() {
         let running = scene.executor.published().running();
         assert!(running.contains(level(40)) && !running.contains(level(3)));
     });
+}
+
+/// H14: a worker of some levels picks those, and is called for those.
+#[test]
+fn a_worker_takes_its_levels() {
+    let scene = Scene::new(Config::new());
+    let calls = [(); 2].map(|()| Arc::new(Calls::default()));
+    let [urgent, bulk] = [0, 1].map(|number| {
+        let worker = scene.executor.worker(calls[number].clone().into());
+        let from = level(30);
+        worker.set_levels([Levels::above(from), Levels::from_level(from)][number]);
+        assert_eq!(worker.step(), Step::Idle);
+        worker
+    });
+    let called = || calls.iter().map(|calls| calls.take()).collect::<Vec<_>>();
+    drop(scene.spawn(30));
+    assert_eq!(called(), [0, 1]);
+    drop(scene.spawn(29));
+    assert_eq!(called(), [1, 0]);
+    drop(scene.spawn(63));
+    assert_eq!(urgent.run_until_idle(), 1);
+    assert_eq!(bulk.run_until_idle(), 2);
+    assert_eq!(*scene.order.borrow(), [29, 30, 63]);
+    drop(scene.spawn(29));
+    drop(scene.spawn(30));
+    assert_eq!(called(), [1, 1], "the most urgent first, then the other");
+    assert_eq!(bulk.run_until_idle(), 1);
+    assert_eq!(urgent.run_until_idle(), 1);
+}
+
+/// H14: a spare worker acts only for workers that take what waits.
+#[test]
+fn a_spare_worker_takes_its_levels() {
+    Scene::new(Config::new()).during_a_poll(40, |scene| {
+        let (spare, calls) = scene.spare();
+        spare.set_levels(Levels::above(level(30)));
+        assert_eq!(spare.stand_by(), None);
+        drop(scene.spawn(35));
+        assert_eq!(calls.take(), 0, "35 is not its own");
+        drop(scene.spawn(20));
+        assert_eq!(calls.take(), 1);
+        let held_up = spare.held_up().unwrap();
+        assert_eq!(spare.run_for(held_up, &Relaxed, 64), (Step::Idle, 1));
+    });
+    let scene = Scene::new(Config::new());
+    let bulk = scene.worker();
+    bulk.set_levels(Levels::from_level(level(30)));
+    drop(scene.spawn_around(40, |scene| {
+        let (spare, calls) = scene.spare();
+        assert_eq!(spare.stand_by(), None);
+        drop(scene.spawn(20));
+        assert_eq!(calls.take(), 0, "the worker would not take 20 itself");
+        assert_eq!(spare.held_up(), None);
+    }));
+    assert_eq!(bulk.step(), Step::Ran);
+    assert_eq!(bulk.step(), Step::Idle);
 }

@@ -9,13 +9,14 @@ use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::task::{Context, Poll};
 
 use async_task::{Runnable, Task};
 use corank::workers::{PriorityListener, Shared};
 use corank::{JoinError, Payload, Priority};
 
+use crate::class::Class;
 use crate::handle::{self, Handle};
 
 mod pool;
@@ -24,11 +25,28 @@ mod pool;
 type Outcome<T> = Result<T, Box<dyn Any + Send>>;
 
 /// One pool for all runtimes of the process.
-static POOL: LazyLock<Arc<pool::Pool<Runnable>>> = LazyLock::new(|| {
-    pool::Pool::new(|job: Runnable| {
-        job.run();
-    })
-});
+static POOL: LazyLock<Arc<pool::Pool<Runnable>>> = LazyLock::new(|| pool::Pool::new(run, None));
+/// The pool of calls that are not urgent, and the level from which calls are its own.
+static BULK: OnceLock<(Priority, Arc<pool::Pool<Runnable>>)> = OnceLock::new();
+
+fn run(job: Runnable) {
+    job.run();
+}
+
+/// Leaves calls of the levels `from` and less urgent to threads of this class, from now on.
+///
+/// Without effect after the first time.
+pub(crate) fn set_bulk(from: Priority, class: Class) {
+    BULK.get_or_init(|| (from, pool::Pool::new(run, Some(class))));
+}
+
+/// Returns the pool for a call of this level.
+fn pool_for(priority: Priority) -> &'static Arc<pool::Pool<Runnable>> {
+    match BULK.get() {
+        Some((from, bulk)) if !priority.is_more_urgent_than(*from) => bulk,
+        _ => &POOL,
+    }
+}
 
 /// Bounds the memory of a call beyond its closure: its job, an entry in the queue, a thread's name
 /// and handles.
@@ -90,8 +108,10 @@ where
     let work = async { catch_unwind(AssertUnwindSafe(work)) };
     let (job, task) = async_task::spawn(work, drop);
     let priority = handle::own_priority().unwrap_or(Priority::DEFAULT);
-    Blocking(match POOL.submit(priority, job) {
+    let pool = pool_for(priority);
+    Blocking(match pool.submit(priority, job) {
         Ok(number) => Call::Submitted {
+            pool,
             task,
             number,
             priority,
@@ -133,6 +153,9 @@ pub(crate) fn into_io(error: JoinError) -> io::Error {
 /// Limits the threads of this process for blocking calls from now on; the default is 500.
 pub fn limit_blocking_threads(threads: NonZeroUsize) {
     POOL.limit(threads);
+    if let Some((_, bulk)) = BULK.get() {
+        bulk.limit(threads);
+    }
 }
 
 /// Waits for the result of [`spawn_blocking`].
@@ -142,6 +165,7 @@ pub struct Blocking<T>(Call<T>);
 enum Call<T> {
     Submitted {
         task: Task<Outcome<T>>,
+        pool: &'static Arc<pool::Pool<Runnable>>,
         number: u64,
         /// The priority when it was submitted.
         priority: Priority,
@@ -167,6 +191,7 @@ impl<T> Future for Blocking<T> {
         match &mut self.0 {
             Call::Submitted {
                 task,
+                pool,
                 number,
                 priority,
                 following,
@@ -176,8 +201,8 @@ impl<T> Future for Blocking<T> {
                     Poll::Ready(outcome.map_err(panicked))
                 }
                 Poll::Pending => {
-                    if following.is_none() && POOL.waits(*priority, *number) {
-                        *following = Following::new(*number, *priority);
+                    if following.is_none() && pool.waits(*priority, *number) {
+                        *following = Following::new(pool, *number, *priority);
                     }
                     if let Some(following) = following {
                         following.as_ref().wait();
@@ -195,6 +220,8 @@ impl<T> Future for Blocking<T> {
 
 /// Keeps a call that has not begun on the level of the coroutine that waits for it.
 struct Following {
+    /// A call stays in the pool to which its level at the beginning led.
+    pool: &'static Arc<pool::Pool<Runnable>>,
     number: u64,
     /// The level on which the pool holds the job. Changed only under the executor's scheduler lock.
     level: AtomicU8,
@@ -202,7 +229,11 @@ struct Following {
 
 impl Following {
     /// Returns `None` outside of coroutines and without memory: then the call keeps its level.
-    fn new(number: u64, priority: Priority) -> Option<Pin<Box<PriorityListener<Self>>>> {
+    fn new(
+        pool: &'static Arc<pool::Pool<Runnable>>,
+        number: u64,
+        priority: Priority,
+    ) -> Option<Pin<Box<PriorityListener<Self>>>> {
         let place = Shared::here()?;
         if !has_memory_for(size_of::<PriorityListener<Self>>()) {
             return None;
@@ -210,8 +241,17 @@ impl Following {
         let level = AtomicU8::new(priority.level());
         // SAFETY: `follow` takes only the pool's lock, under which no function of the executor is
         // called.
-        let listener =
-            unsafe { PriorityListener::with_data(place, Self { number, level }, follow) };
+        let listener = unsafe {
+            PriorityListener::with_data(
+                place,
+                Self {
+                    pool,
+                    number,
+                    level,
+                },
+                follow,
+            )
+        };
         Some(Box::pin(listener))
     }
 }
@@ -222,7 +262,7 @@ fn follow(listener: &PriorityListener<Following>, level: Priority) {
     if before != level.level()
         && let Some(before) = Priority::new(before)
     {
-        POOL.move_job(following.number, before, level);
+        (following.pool).move_job(following.number, before, level);
     }
 }
 

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use corank::{Config, Demotion, Policy};
+use corank::{Config, Demotion, Policy, Priority};
 
 use crate::blocked::{Blocked, BlockedReport};
+use crate::class::Class;
 use crate::spare_pool::{SHORTEST, SPARE_WORKER_AFTER};
 use crate::{budget, time};
 
@@ -38,6 +39,7 @@ pub struct Builder {
     #[cfg(feature = "hooks")]
     observer: Option<Observes>,
     spare_after: Option<Duration>,
+    bulk: Option<(Priority, Class)>,
     #[cfg(feature = "domain")]
     domain: Option<corank_domain::Domain>,
 }
@@ -68,6 +70,7 @@ impl Builder {
             #[cfg(feature = "hooks")]
             observer: None,
             spare_after: Some(SPARE_WORKER_AFTER),
+            bulk: None,
             #[cfg(feature = "domain")]
             domain: None,
         }
@@ -223,6 +226,44 @@ impl Builder {
     pub fn spare_workers(mut self, after: Option<Duration>) -> Self {
         self.spare_after = after.map(|after| after.max(SHORTEST));
         self
+    }
+
+    /// Leaves the levels `from` and less urgent to threads of their own, which Linux schedules by
+    /// `class`: as many as there are [`workers`](Self::workers).
+    ///
+    /// The workers then take only what is more urgent. So urgent work always has a thread of the
+    /// ordinary class, and Linux puts that before the bulk work, of this process and of others. The
+    /// threads for bulk work stay in their class, which needs no privileges. Blocking calls of
+    /// coroutines on these levels ([`spawn_blocking`](crate::spawn_blocking)) run in the class,
+    /// too: that of the first runtime of the process with this setting.
+    ///
+    /// It is for bulk work whose polls last for a millisecond or more. With short polls, a thread
+    /// for bulk work that Linux leaves aside may hold the executor's lock. Picks are strict,
+    /// whatever the [`policy`](Self::policy). Spare workers serve the levels of the workers only.
+    /// A coroutine that inherits a more urgent level in the midst of a poll stays on its thread until
+    /// the poll ends.
+    ///
+    /// ```
+    /// use corank_linux::{Builder, Class, Priority};
+    ///
+    /// let reports = Priority::new(48).expect("below 64");
+    /// let runtime = Builder::new().workers(2).bulk(reports, Class::Idle).build()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// Panics if `from` is level 0: nothing would be left for the workers.
+    pub fn bulk(mut self, from: Priority, class: Class) -> Self {
+        assert!(
+            from != Priority::MOST_URGENT,
+            "level 0 is for the workers: leave at least one level to them"
+        );
+        self.bulk = Some((from, class));
+        self
+    }
+
+    pub(crate) fn bulk_class(&self) -> Option<(Priority, Class)> {
+        self.bulk
     }
 
     pub(crate) fn spare_after(&self) -> Option<Duration> {

@@ -7,6 +7,43 @@ use std::mem::size_of;
 /// With it a thread begins at once what it wakes for.
 const SHORTEST_SLICE: u64 = 100_000;
 
+/// How Linux schedules threads for work that is not urgent; none of these needs privileges.
+///
+/// See [`Builder::bulk`](crate::Builder::bulk).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Class {
+    /// `SCHED_IDLE`: the threads run where no other thread would, of this process or another.
+    Idle,
+    /// `SCHED_BATCH`: the threads have their share, but interrupt nothing when they wake.
+    Batch,
+    /// This much nicer than other threads, at most 19.
+    Nice(u8),
+}
+
+impl Class {
+    /// Puts this thread into the class, for good. Without effect under a real-time policy.
+    pub(crate) fn enter(self) {
+        let Some(mut attributes) = attributes() else {
+            return;
+        };
+        match self {
+            Self::Idle => attributes.sched_policy = libc::SCHED_IDLE.cast_unsigned(),
+            Self::Batch => attributes.sched_policy = libc::SCHED_BATCH.cast_unsigned(),
+            Self::Nice(nice) => {
+                let nicer = attributes.sched_nice.saturating_add(nice.into());
+                attributes.sched_nice = nicer.min(NICEST);
+            }
+        }
+        // Linux reports the slice that it has chosen, which is no request.
+        attributes.sched_runtime = 0;
+        set_attributes(&attributes);
+    }
+}
+
+/// The greatest niceness.
+const NICEST: i32 = 19;
+
 /// Asks for a short slice of the processor for this thread, and for timers that fire when they are
 /// due.
 ///

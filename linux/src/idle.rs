@@ -98,6 +98,12 @@ impl Parker {
         self.batch.load(Ordering::Relaxed)
     }
 
+    /// Returns the worker's thread.
+    #[cfg(not(loom))]
+    pub(crate) fn thread_id(&self) -> thread::ThreadId {
+        self.thread.id()
+    }
+
     /// Returns the name of the worker's thread.
     pub(crate) fn name(&self) -> &str {
         self.thread.name().unwrap_or("?")
@@ -135,6 +141,16 @@ impl Parker {
         self.state
             .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
+    }
+
+    /// Parks the worker, which has nothing to do and never watches.
+    ///
+    /// Returns at once if it was woken before.
+    pub(crate) fn park_alone(&self) {
+        if self.transition(AWAKE, SLEEPS) {
+            self.sleep();
+        }
+        self.resume();
     }
 
     /// Sleeps on this thread until another thread wakes it.

@@ -53,6 +53,8 @@
 //! - **Polls that do not end.** If no worker's poll ends within [`SPARE_WORKER_AFTER`], a spare
 //!   worker polls what is strictly more urgent ([`Builder::spare_workers`]). The first such poll
 //!   after a while without any may take two ticks of the watchdog more.
+//! - **Bulk work.** [`Builder::bulk`] gives less urgent work threads of their own, in a class that
+//!   Linux puts behind the others.
 //! - **Blocked workers.** [`Builder::on_blocked`] reports each worker that one poll keeps for long,
 //!   with the coroutine, the time and the level that waits.
 //! - **Failure.** A panic ends its coroutine, and its handle returns the panic. Exhausted memory
@@ -94,6 +96,7 @@ mod blocked;
 mod blocking;
 mod budget;
 mod builder;
+mod bulk;
 mod class;
 mod external_scheduler;
 mod fork;
@@ -143,6 +146,7 @@ pub use blocked::Blocked;
 pub use blocking::{Blocking, limit_blocking_threads, spawn_blocking};
 pub use budget::{OPERATIONS_IN_A_ROW, TIME_IN_A_ROW};
 pub use builder::Builder;
+pub use class::Class;
 pub use corank::{
     CoroutineId, Demotion, JoinError, LEVELS, Payload, Policy, Priority, Remote, SpawnError,
     YieldNow, cancel, current, poll_proceed, reprioritize, yield_now,

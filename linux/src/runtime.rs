@@ -17,10 +17,11 @@ use corank::{JoinError, Priority, Relaxed};
 
 use crate::block_on::{self, Handoff};
 use crate::builder::Builder;
+use crate::class::Class;
 use crate::external_scheduler::ExternalScheduler;
 use crate::handle::{Entered, Handle, enter};
 use crate::shared::Shared;
-use crate::{spare, watchdog, worker};
+use crate::{blocking, bulk, spare, watchdog, worker};
 
 /// Owns coroutines, the workers that run them, and their I/O.
 ///
@@ -70,6 +71,7 @@ impl Drop for EndNotice {
 enum Task {
     Work,
     ActAsSpare,
+    DoBulk(Priority, Class),
 }
 
 /// Starts the threads that run coroutines.
@@ -109,6 +111,7 @@ impl Task {
         match self {
             Self::Work => worker::serve(shared, view),
             Self::ActAsSpare => spare::serve(shared, view),
+            Self::DoBulk(from, class) => bulk::serve(shared, view, (from, class)),
         }
     }
 }
@@ -157,7 +160,7 @@ impl Runtime {
             }
         };
         let spare_after = builder.spare_after();
-        let shared = Arc::new(Shared::new(config, spare_after)?);
+        let shared = Arc::new(Shared::new(config, spare_after, builder.bulk_class())?);
         shared.publish();
         let (ends, ended) = mpsc::channel();
         let mut runtime = Self {
@@ -178,17 +181,26 @@ impl Runtime {
             let thread = threads.start(number, &number.to_string(), Task::Work)?;
             runtime.threads.push(Some(thread));
         }
+        if let Some((from, class)) = threads.shared.bulk {
+            blocking::set_bulk(from, class);
+            for number in 0..workers {
+                let (name, task) = (format!("bulk-{number}"), Task::DoBulk(from, class));
+                let thread = threads.start(runtime.threads.len(), &name, task)?;
+                runtime.threads.push(Some(thread));
+            }
+        }
         let blocked_report = builder.blocked_report();
         if workers > 1 || blocked_report.is_some() || spare_after.is_some() {
+            let others = runtime.threads.len();
             let (name, ends) = (
                 format!("{}-watchdog", threads.name),
-                EndNotice(workers, threads.ends.clone()),
+                EndNotice(others, threads.ends.clone()),
             );
             let thread = thread::Builder::new().name(name).spawn(move || {
                 let _ends = ends;
                 let start_spare = |number| {
                     let name = format!("spare-{number}");
-                    threads.start(workers + 1 + number, &name, Task::ActAsSpare)
+                    threads.start(others + 1 + number, &name, Task::ActAsSpare)
                 };
                 let start_spare: Option<&watchdog::StartSpare<'_>> =
                     spare_after.is_some().then_some(&start_spare);
@@ -298,7 +310,10 @@ impl Runtime {
                 Err(_) => break,
             }
         }
+        // Others end by themselves, but Linux may have left them aside until now.
+        let in_polls = self.handle.0.threads_in_polls();
         let blocked: Vec<String> = (self.threads.drain(..).flatten())
+            .filter(|thread| in_polls.contains(&thread.thread().id()))
             .map(|thread| thread.thread().name().unwrap_or("?").to_string())
             .collect();
         if cancelled == 0 && blocked.is_empty() {
@@ -316,6 +331,10 @@ impl Runtime {
         shared.wake_all();
         // Their numbers follow those of the other threads.
         (self.threads).extend(shared.stop_spares().into_iter().map(Some));
+        // Those that sleep for a while end now.
+        for thread in self.threads.iter().flatten() {
+            thread.thread().unpark();
+        }
         live
     }
 }

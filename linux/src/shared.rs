@@ -3,11 +3,12 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
-use corank::{Config, CoroutineId, ExecutorId, SharedExecutor, WorkerId};
+use corank::{Config, CoroutineId, ExecutorId, Levels, Priority, SharedExecutor, WorkerId};
 
+use crate::class::Class;
 use crate::idle::{Parker, Pause, Wakeup, Watch};
 use crate::reactor::Reactor;
 use crate::reclaim::Reclaim;
@@ -23,13 +24,23 @@ const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 pub(crate) struct WorkerEntry {
     pub(crate) parker: Arc<Parker>,
     pub(crate) worker: WorkerId,
-    pub(crate) is_spare: bool,
+    pub(crate) role: Role,
+}
+
+/// What the thread of a worker is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Worker,
+    /// Polls in the place of a worker whose poll lasts.
+    Spare,
+    /// Polls work that is not urgent, in a class of its own, and checks for no events.
+    Bulk,
 }
 
 impl WorkerEntry {
     /// Tests whether the worker polls nothing and will not before it is woken.
     pub(crate) fn is_inactive(&self) -> bool {
-        if self.is_spare {
+        if self.role == Role::Spare {
             self.parker.batch_begun() == 0
         } else {
             self.parker.is_parked()
@@ -47,6 +58,8 @@ pub(crate) struct Shared {
     /// spare workers.
     pub(crate) spare_after: u64,
     pub(crate) spares: SparePool,
+    /// The level from which work is for threads of a class of their own, if any is.
+    pub(crate) bulk: Option<(Priority, Class)>,
     /// Counts the spare workers that stand by or are about to.
     pub(crate) standing_by: AtomicUsize,
     /// The threads of the spare workers, by number; `None` once the runtime stops.
@@ -105,10 +118,15 @@ impl Shared {
     /// Creates the state of a runtime that has no workers yet.
     ///
     /// `spare_after` is the age of a poll at which a spare worker takes over, if there are any.
+    /// `bulk` is the level from which threads of this class take the work.
     ///
     /// # Errors
     /// Fails if there are no descriptors for the reactor.
-    pub(crate) fn new(config: Config, spare_after: Option<Duration>) -> io::Result<Self> {
+    pub(crate) fn new(
+        config: Config,
+        spare_after: Option<Duration>,
+        bulk: Option<(Priority, Class)>,
+    ) -> io::Result<Self> {
         Ok(Self {
             executor: SharedExecutor::with(config),
             reactor: Arc::new(Reactor::new()?),
@@ -116,6 +134,7 @@ impl Shared {
             reclaim: Reclaim::new(),
             spare_after: spare_after.map_or(u64::MAX, nanoseconds),
             spares: SparePool::new(),
+            bulk,
             standing_by: AtomicUsize::new(0),
             spare_threads: Mutex::new(Some(Vec::new())),
             entries: Mutex::default(),
@@ -125,6 +144,11 @@ impl Shared {
             drained: (Mutex::new(()), Condvar::new()),
             roots: Mutex::default(),
         })
+    }
+
+    /// Returns the levels that ordinary workers take.
+    pub(crate) fn urgent_levels(&self) -> Levels {
+        (self.bulk).map_or(Levels::ALL, |(from, _)| Levels::above(from))
     }
 
     pub(crate) fn entries(&self) -> MutexGuard<'_, Vec<WorkerEntry>> {
@@ -152,20 +176,30 @@ impl Shared {
 
     /// Wakes a parked worker, if there is one, to check for events that no other worker checks for.
     pub(crate) fn wake_successor(&self) {
-        let _ = (self.entries().iter()).any(|entry| entry.parker.wake_sleeper());
+        let entries = self.entries();
+        let mut others = entries.iter().filter(|entry| entry.role != Role::Bulk);
+        let _ = others.any(|entry| entry.parker.wake_sleeper());
     }
 
     /// Wakes the spare workers that stand by, because the polls of a worker have become short.
     pub(crate) fn relieve_spares(&self) {
         if self.standing_by.load(Ordering::Relaxed) > 0 {
             let entries = self.entries();
-            let spares = entries.iter().filter(|entry| entry.is_spare);
+            let spares = entries.iter().filter(|entry| entry.role == Role::Spare);
             for entry in spares.filter(|entry| entry.parker.is_parked()) {
                 if entry.parker.wake() == Wakeup::Interrupt {
                     self.reactor.interrupt();
                 }
             }
         }
+    }
+
+    /// Returns the threads that are inside polls or may be.
+    pub(crate) fn threads_in_polls(&self) -> Vec<ThreadId> {
+        (self.entries().iter())
+            .filter(|entry| !entry.is_inactive())
+            .map(|entry| entry.parker.thread_id())
+            .collect()
     }
 
     /// Lets no further spare worker begin, ends the sleep of the others, and returns their threads.

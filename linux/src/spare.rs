@@ -22,7 +22,7 @@ use crate::class;
 use crate::external_scheduler::ExternalScheduler;
 use crate::idle::Parker;
 use crate::reactor::ReadyEvents;
-use crate::shared::{Shared, WorkerEntry};
+use crate::shared::{Role, Shared, WorkerEntry};
 use crate::spare_pool::SHORTEST;
 use crate::time::{self, nanoseconds};
 use crate::worker::{Batch, CountingView, WorkerWaker, is_check_due, park};
@@ -47,10 +47,11 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
     let parker = &Arc::new(Parker::current());
     let waker = Arc::new(WorkerWaker::new(shared, parker));
     let worker = shared.executor.spare_worker(Waker::from(waker));
+    worker.set_levels(shared.urgent_levels());
     shared.entries().push(WorkerEntry {
         parker: parker.clone(),
         worker: worker.id(),
-        is_spare: true,
+        role: Role::Spare,
     });
     let mut spare = Spare {
         shared,
@@ -69,17 +70,20 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
         if is_held {
             last_held = now;
         }
-        if now - last_held >= nanoseconds(CALM) || shared.spares.has_another() {
+        let is_calm = now - last_held >= nanoseconds(CALM);
+        if is_calm || shared.spares.has_another() {
             view.idle();
-            shared.spares.sleep();
+            shared.spares.sleep(is_calm);
             last_held = time::clock();
         } else if !is_held {
             let wait = begun.map_or(after, |begun| (begun + after).saturating_sub(now));
             thread::park_timeout(Duration::from_nanos(wait.max(nanoseconds(SHORTEST))));
         } else if let Some(held_up) = held_up {
             spare.act_for(held_up);
+            last_held = time::clock();
         } else {
             spare.stand_by();
+            last_held = time::clock();
         }
     }
 }
@@ -89,10 +93,10 @@ impl<V: ExternalScheduler> Spare<'_, V> {
     fn last_batch(&self) -> Option<u64> {
         let mut last = 0;
         for entry in self.shared.entries().iter() {
-            if entry.worker == self.worker.id() {
+            if entry.worker == self.worker.id() || entry.role == Role::Bulk {
                 continue;
             }
-            if !entry.is_spare && entry.parker.is_parked() {
+            if entry.role == Role::Worker && entry.parker.is_parked() {
                 return None;
             }
             // Of a spare worker that does not poll it is 0.

@@ -53,6 +53,12 @@ struct Counts {
     stopped: bool,
 }
 
+impl Counts {
+    fn has_another(&self) -> bool {
+        self.on_duty > self.polling + 1
+    }
+}
+
 impl SparePool {
     pub(crate) fn new() -> Self {
         Self {
@@ -98,15 +104,19 @@ impl SparePool {
         self.asleep.store(false, Ordering::Relaxed);
     }
 
-    /// Sees to it that a spare worker is on duty and free, if `is_held` (a poll lasts at this
-    /// moment) or if one was wanted before.
+    /// Sees to it that a spare worker is on duty if the poll of a worker lasts at this moment or one
+    /// was wanted before, and that another one is if the poll of a spare worker lasts.
     ///
     /// Returns true if the caller is to start a thread for one more. That counts as on duty from
     /// now on. Called by the watchdog.
-    pub(crate) fn needs_thread(&self, is_held: bool) -> bool {
+    pub(crate) fn needs_thread(&self, worker_lasts: bool, spare_lasts: bool) -> bool {
         let mut counts = self.counts();
-        let wanted = std::mem::take(&mut counts.wanted) || is_held;
-        if !wanted || counts.stopped || counts.on_duty > counts.polling || self.call(&mut counts) {
+        let wanted = std::mem::take(&mut counts.wanted) || worker_lasts;
+        if !(spare_lasts || wanted && counts.on_duty == 0)
+            || counts.stopped
+            || counts.on_duty > counts.polling
+            || self.call(&mut counts)
+        {
             return false;
         }
         self.put_on_duty(&mut counts);
@@ -121,18 +131,20 @@ impl SparePool {
         self.asleep.store(counts.on_duty == 0, Ordering::Relaxed);
     }
 
-    /// Tests whether another spare worker is on duty and free, so that the caller, which is too,
-    /// may [sleep](Self::sleep).
+    /// Tests whether another spare worker is on duty and free, as the caller is.
     pub(crate) fn has_another(&self) -> bool {
-        let counts = self.counts();
-        counts.on_duty > counts.polling + 1
+        self.counts().has_another()
     }
 
     /// Sleeps until this spare worker is needed again, or until the runtime stops.
     ///
     /// Returns at once if it is the last one on duty and a poll has lasted since the last call.
-    pub(crate) fn sleep(&self) {
+    /// Unless `is_calm`, it also does if no [other one](Self::has_another) is free any more.
+    pub(crate) fn sleep(&self, is_calm: bool) {
         let mut counts = self.counts();
+        if !is_calm && !counts.has_another() {
+            return;
+        }
         if counts.on_duty == 1 {
             self.asleep.store(true, Ordering::Relaxed);
             fence(Ordering::SeqCst);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::blocked::{Blocked, BlockedReport};
 use crate::idle::{Parker, Pause};
-use crate::shared::{Shared, WorkerEntry};
+use crate::shared::{Role, Shared, WorkerEntry};
 use crate::time::{self, nanoseconds};
 
 /// Sets how often the watchdog runs while a worker is busy.
@@ -65,7 +65,7 @@ pub(crate) fn run(
         let now = time::clock();
         entries.clone_from(&shared.entries());
         idle = if all_inactive(&entries) { idle + 1 } else { 0 };
-        let mut is_held = false;
+        let (mut worker_lasts, mut spare_lasts) = (false, false);
         for (number, entry) in entries.iter().enumerate() {
             let polls = entry.parker.polls();
             let begin = Seen {
@@ -77,7 +77,11 @@ pub(crate) fn run(
                 None => seen.push(begin),
                 Some(seen) if seen.polls != polls || entry.is_inactive() => *seen = begin,
                 Some(seen) => {
-                    is_held = true;
+                    match entry.role {
+                        Role::Worker => worker_lasts = true,
+                        Role::Spare => spare_lasts = true,
+                        Role::Bulk => {}
+                    }
                     shared
                         .watch
                         .end_short_polling(&entry.parker, || shared.wake_successor());
@@ -97,7 +101,7 @@ pub(crate) fn run(
             }
         }
         if let Some(start_spare) = start_spare
-            && shared.spares.needs_thread(is_held)
+            && shared.spares.needs_thread(worker_lasts, spare_lasts)
             && !start(shared, start_spare)
         {
             // The next tick tries again.

@@ -27,7 +27,7 @@ use crate::block_on::Driving;
 use crate::external_scheduler::ExternalScheduler;
 use crate::idle::{Parker, Wakeup};
 use crate::reactor::ReadyEvents;
-use crate::shared::{Shared, WorkerEntry};
+use crate::shared::{Role, Shared, WorkerEntry};
 use crate::time::{self, nanoseconds};
 
 /// Limits the polls of a busy worker between two checks for events.
@@ -118,10 +118,11 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
     let parker = &Arc::new(Parker::current());
     let waker = Arc::new(WorkerWaker::new(shared, parker));
     let worker = shared.executor.worker(Waker::from(waker));
+    worker.set_levels(shared.urgent_levels());
     shared.entries().push(WorkerEntry {
         parker: parker.clone(),
         worker: worker.id(),
-        is_spare: false,
+        role: Role::Worker,
     });
     let counting = CountingView { view, parker };
     let mut ready_events = ReadyEvents::new();

@@ -269,22 +269,52 @@ fn a_long_poll_finds_a_spare_worker() {
     explore(|| {
         let pool = Arc::new(SparePool::new());
         pool.note_long_poll();
-        assert!(pool.needs_thread(false), "there is none yet");
-        assert!(!pool.needs_thread(true), "one is on duty and free");
+        assert!(pool.needs_thread(false, false), "there is none yet");
+        assert!(!pool.needs_thread(true, false), "one is on duty");
         // That poll ends this sleep.
-        pool.sleep();
+        pool.sleep(true);
         let spare = {
             let pool = pool.clone();
-            thread::spawn(move || pool.sleep())
+            thread::spawn(move || pool.sleep(true))
         };
         // This one ends the next.
         pool.note_long_poll();
         spare.join().unwrap();
-        assert!(!pool.needs_thread(true), "it is on duty again");
+        assert!(!pool.needs_thread(true, false), "it is on duty again");
         pool.begin_polling();
-        assert!(pool.needs_thread(true), "the only one polls");
+        assert!(pool.needs_thread(true, true), "the only one polls");
         pool.end_polling();
         assert!(pool.has_another());
+    });
+}
+
+/// Of two spare workers that are free, one goes to sleep and the other stays on duty.
+#[test]
+fn one_of_two_free_spare_workers_sleeps() {
+    explore(|| {
+        let pool = Arc::new(SparePool::new());
+        assert!(pool.needs_thread(true, false));
+        assert!(!pool.needs_thread(true, true), "the first is free");
+        pool.begin_polling();
+        assert!(pool.needs_thread(true, true));
+        pool.end_polling();
+        let awake = Arc::new(AtomicUsize::new(0));
+        let spares = [(); 2].map(|()| {
+            let (pool, awake) = (pool.clone(), awake.clone());
+            thread::spawn(move || {
+                pool.sleep(false);
+                awake.fetch_add(1, Ordering::Relaxed);
+            })
+        });
+        // One of them has stayed awake, and the other is woken by the stop.
+        while awake.load(Ordering::Relaxed) == 0 {
+            thread::yield_now();
+        }
+        assert!(!pool.has_another());
+        pool.stop();
+        for spare in spares {
+            spare.join().unwrap();
+        }
     });
 }
 
@@ -293,10 +323,10 @@ fn a_long_poll_finds_a_spare_worker() {
 fn a_stop_ends_the_sleep_of_spare_workers() {
     explore(|| {
         let pool = Arc::new(SparePool::new());
-        assert!(pool.needs_thread(true));
+        assert!(pool.needs_thread(true, false));
         let spare = {
             let pool = pool.clone();
-            thread::spawn(move || pool.sleep())
+            thread::spawn(move || pool.sleep(true))
         };
         let worker = {
             let pool = pool.clone();
@@ -305,7 +335,10 @@ fn a_stop_ends_the_sleep_of_spare_workers() {
         pool.stop();
         worker.join().unwrap();
         spare.join().unwrap();
-        assert!(!pool.needs_thread(true), "no thread is started any more");
+        assert!(
+            !pool.needs_thread(true, true),
+            "no thread is started any more"
+        );
     });
 }
 

@@ -1,5 +1,5 @@
 //! One scheduler, several workers: threads or harts that always run the globally most urgent
-//! coroutine (rules H1 to H13).
+//! coroutine (rules H1 to H14).
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -26,7 +26,7 @@ use crate::scheduling::workers::worker_context::WorkerContext;
 /// There is one set of ready queues, and each pick is made under one lock, the *scheduler lock*. It
 /// is free while coroutines, destructors and wakers run. So a coroutine that is ready never waits
 /// while a worker picks a less urgent one. The rules and the code are those of an
-/// [`Executor`](crate::Executor). Rules H1 to H13 say what several workers add.
+/// [`Executor`](crate::Executor). Rules H1 to H14 say what several workers add.
 ///
 /// Cost: a poll releases the scheduler lock and acquires it again. That is two atomic
 /// read-modify-writes more than in an `Executor`. Every operation from inside a coroutine or from
@@ -372,6 +372,20 @@ impl<'e> Worker<'e> {
         let _entered = Entered::new(worker_context);
         let _held = Held::unless_held(scheduler, worker_context);
         scheduler.run_worker(worker_context, view, limit)
+    }
+
+    /// Limits the worker to these levels (rule H14).
+    ///
+    /// It picks nothing else, and is called for nothing else. Its picks are strict under every
+    /// policy, and not counted. It is for a platform whose threads are not alike, and should be set
+    /// before the worker runs. The other workers must take what this one does not.
+    #[cfg(feature = "std")]
+    pub fn set_levels(&self, levels: Levels) {
+        self.executor.own(|_| {
+            if let Some(worker) = self.worker_context().worker() {
+                worker.take_only(levels);
+            }
+        });
     }
 
     /// Sets whether the worker is also called while it polls a coroutine that is strictly less

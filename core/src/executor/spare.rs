@@ -6,6 +6,7 @@ use core::task::Waker;
 
 use crate::executor::polling::WorkerId;
 use crate::executor::shared::{SharedExecutor, Worker};
+use crate::priority::Levels;
 use crate::scheduling::config::{Step, SystemView};
 use crate::scheduling::scheduler::Scheduler;
 use crate::scheduling::turn::Held;
@@ -61,6 +62,13 @@ impl SpareWorker<'_> {
     #[must_use]
     pub fn id(&self) -> WorkerId {
         self.0.id()
+    }
+
+    /// Limits the spare worker to these levels, as [`Worker::set_levels`] does (rule H14).
+    ///
+    /// It acts only for workers that take what is ready.
+    pub fn set_levels(&self, levels: Levels) {
+        self.0.set_levels(levels);
     }
 
     /// Returns the worker to act for: the one with the least urgent poll, if something ready is

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use corank_report::trials::{self, Trial};
+use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::json;
 
@@ -35,7 +36,7 @@ const BULK: usize = 4;
 /// Time between two requests.
 const PERIOD: Duration = Duration::from_millis(1);
 /// Time that the client and the server have to begin.
-const WARM_UP: Duration = Duration::from_millis(150);
+const WARM_UP: Duration = Duration::from_millis(100);
 /// Work after which bulk counts.
 const STEP: Duration = Duration::from_micros(50);
 
@@ -90,7 +91,13 @@ const TRIAL: Duration = Duration::from_millis(250);
 
 /// Measures all models in turn at each point.
 pub(crate) fn measure(pace: Pace, run: u32, quick: bool) {
-    let (polls, trials): (&[u64], u32) = if quick { (&[10], 2) } else { (&[1, 10, 50], 4) };
+    let (polls, trials): (&[u64], u32) = if quick { (&[10], 2) } else { (&[1, 10, 50], 3) };
+    let point = Point {
+        poll: Duration::from_millis(1),
+        urgent: false,
+        stranger: false,
+    };
+    all_models(point, trials, pace, run);
     for stranger in [false, true] {
         for &poll in polls {
             let point = Point {
@@ -101,12 +108,6 @@ pub(crate) fn measure(pace: Pace, run: u32, quick: bool) {
             all_models(point, trials, pace, run);
         }
     }
-    let point = Point {
-        poll: Duration::from_millis(1),
-        urgent: false,
-        stranger: false,
-    };
-    all_models(point, trials, pace, run);
 }
 
 fn all_models(point: Point, trials: u32, pace: Pace, run: u32) {
@@ -266,6 +267,8 @@ pub(crate) fn client(server: SocketAddr, time: Duration) {
 
 /// Computes on the first processor until it is killed.
 pub(crate) fn stranger() {
+    // Also if the experiment is killed.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let all = sched_getaffinity(None).expect("this thread's processors are known");
     let mut first = CpuSet::new();
     first.set(

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use corank::Priority;
 
+use crate::class::Class;
+
 /// The default limit of threads.
 const THREADS: NonZeroUsize = NonZeroUsize::new(500).unwrap();
 /// The time that a thread waits for another job.
@@ -23,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Runs jobs on threads, by priority. `J` is a job, which `run` executes.
 pub(super) struct Pool<J> {
     run: fn(J),
+    /// The class of its threads, if it is not the ordinary one.
+    class: Option<Class>,
     state: Mutex<State<J>>,
     /// Notified of a job if there is an idle thread.
     arrival: Condvar,
@@ -41,9 +45,10 @@ struct State<J> {
 }
 
 impl<J: Send + 'static> Pool<J> {
-    pub(super) fn new(run: fn(J)) -> Arc<Self> {
+    pub(super) fn new(run: fn(J), class: Option<Class>) -> Arc<Self> {
         Arc::new(Self {
             run,
+            class,
             state: Mutex::new(State {
                 waiting: BTreeMap::new(),
                 arrivals: 0,
@@ -120,6 +125,9 @@ impl<J: Send + 'static> Pool<J> {
     }
 
     fn serve(self: &Arc<Self>) {
+        if let Some(class) = self.class {
+            class.enter();
+        }
         let mut state = self.state();
         loop {
             if state.threads > state.limit.get() {
@@ -163,7 +171,7 @@ mod tests {
     type Job = Box<dyn FnOnce() + Send>;
 
     fn pool() -> Arc<Pool<Job>> {
-        Pool::new(|job: Job| job())
+        Pool::new(|job: Job| job(), None)
     }
 
     fn level(level: u8) -> Priority {

@@ -1,5 +1,5 @@
 //! Several workers: which one is the owner now, and which one is called when there is more to do
-//! (rules H1 to H13).
+//! (rules H1 to H14).
 
 use core::ptr::NonNull;
 
@@ -98,8 +98,9 @@ impl Scheduler {
     ///
     /// It is one that is idle. Else it is the one that polls the least urgent coroutine, if that is
     /// strictly less urgent and a call interrupts it. Else it is a spare one that stands by, if
-    /// there is a strictly less urgent poll for which no spare worker acts. One worker is called at a time: it finds what
-    /// else there is, and passes the call on when it releases the lock.
+    /// there is a strictly less urgent poll for which no spare worker acts. Last comes an idle one
+    /// that takes only something less urgent. One worker is called at a time: it finds what else
+    /// there is, and passes the call on when it releases the lock.
     #[inline]
     fn choose_worker(&self) -> Option<NonNull<Notifier>> {
         // Mostly all workers are busy and can only be left alone. Then no other worker's context is
@@ -142,31 +143,48 @@ impl Scheduler {
             level => level?,
         };
         let (mut least, mut chosen) = (most_urgent, None);
+        // An idle worker that takes something, but not what is most urgent.
+        let mut other = None;
         // A spare worker that stands by, and whether to call it.
         let (mut spare, mut is_held_up, mut comes) = (None, sooner, false);
         for worker_context in self.worker_contexts() {
             let Some(worker) = worker_context.worker() else {
                 continue;
             };
+            // For an earlier timer any worker is called.
+            let takes = worker.takes();
+            if waiting.intersection(takes).is_empty() && !sooner {
+                continue;
+            }
             let called = worker.called.get();
             if worker.idle.get() && worker.is_spare() {
                 spare = (!called).then_some(worker).or(spare);
             } else if worker.idle.get() {
-                if !called {
+                if !takes.contains(most_urgent) {
+                    other = (!called).then_some(worker).or(other);
+                } else if called {
+                    comes = true;
+                } else {
                     chosen = Some(worker);
                     break;
                 }
-                comes = true;
             } else if let Some(level) = worker_context.running.get() {
-                is_held_up |= most_urgent.is_more_urgent_than(level) && !worker.has_spare();
-                if !called && worker.is_interruptible() && least.is_more_urgent_than(level) {
+                is_held_up |= takes.contains(most_urgent)
+                    && most_urgent.is_more_urgent_than(level)
+                    && !worker.has_spare();
+                if !called
+                    && worker.is_interruptible()
+                    && takes.contains(most_urgent)
+                    && least.is_more_urgent_than(level)
+                {
                     least = level;
                     chosen = Some(worker);
                 }
             }
         }
         // What a worker that was called does not take, it passes on.
-        let chosen = chosen.or(spare.filter(|_| is_held_up && !comes))?;
+        let spare = spare.filter(|_| is_held_up && !comes);
+        let chosen = chosen.or(spare).or(other)?;
         chosen.announce();
         Some(NonNull::from(chosen))
     }
@@ -229,7 +247,7 @@ impl Scheduler {
         view: &impl SystemView,
         limit: u64,
     ) -> (Step, u64) {
-        let ran = self.run_by_clock::<true>(worker_context, view, limit);
+        let ran = self.run_levels(worker_context, view, limit);
         if let Some(worker) = worker_context.worker() {
             // Before the scheduler lock is released: code that makes something ready after this
             // calls.
@@ -239,6 +257,21 @@ impl Scheduler {
             }
         }
         ran
+    }
+
+    #[cfg(feature = "heap")]
+    #[inline]
+    fn run_levels(
+        &self,
+        worker_context: &WorkerContext,
+        view: &impl SystemView,
+        limit: u64,
+    ) -> (Step, u64) {
+        #[cfg(feature = "std")]
+        if (worker_context.worker()).is_some_and(|worker| worker.takes() != Levels::ALL) {
+            return self.run_some_levels(worker_context, view, limit);
+        }
+        self.run_by_clock::<true>(worker_context, view, limit)
     }
 
     /// Adds a worker.

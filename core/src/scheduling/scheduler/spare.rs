@@ -1,15 +1,16 @@
-//! Spare workers: what is polled in the place of a worker whose poll lasts (rules H11 to H13).
+//! Workers that take only a part of what is ready: spare workers (rules H11 to H13), and workers of
+//! some levels (rule H14).
 
 use core::cell::Cell;
 use core::ptr::NonNull;
 
 use super::Scheduler;
-use crate::priority::Priority;
+use crate::priority::{Levels, Priority};
 use crate::scheduling::config::{Step, SystemView};
 use crate::scheduling::table::task::isolate;
 use crate::scheduling::time::POLLS_PER_CLOCK_READ;
 use crate::scheduling::workers::context::Entered;
-use crate::scheduling::workers::worker_context::WorkerContext;
+use crate::scheduling::workers::worker_context::{Notifier, WorkerContext};
 
 impl Scheduler {
     /// Returns the worker that a spare one should act for now, if there is one.
@@ -24,12 +25,16 @@ impl Scheduler {
         if self.published().has_arrivals() || self.has_taken() {
             self.drain_inbox();
         }
-        let mut least = self.most_urgent.get()?;
-        let mut found = None;
+        let takes = spare.worker()?.takes();
+        let most_urgent = self.ready.get().intersection(takes).most_urgent()?;
+        let (mut least, mut found) = (most_urgent, None);
         for worker_context in self.worker_contexts() {
             let Some(worker) = worker_context.worker() else {
                 continue;
             };
+            if !worker.takes().contains(most_urgent) {
+                continue;
+            }
             if worker.idle.get() && !worker.is_spare() {
                 return None;
             }
@@ -82,40 +87,80 @@ impl Scheduler {
         }
         notifier.act_for(Some(of));
         self.check_clock(spare);
-        let outer = spare.current.get();
+        let ran = self.run_part(spare, view, limit, &|| self.most_urgent_for(spare));
+        notifier.act_for(None);
+        ran
+    }
+
+    /// Runs as [`run`](Self::run), from a worker that takes only some levels.
+    ///
+    /// The picks are strict and not counted.
+    pub(crate) fn run_some_levels(
+        &self,
+        worker_context: &WorkerContext,
+        view: &impl SystemView,
+        limit: u64,
+    ) -> (Step, u64) {
+        let takes = (worker_context.worker()).map_or(Levels::ALL, Notifier::takes);
+        let most_urgent = || self.ready.get().intersection(takes).most_urgent();
+        let mut polls = 0;
+        self.check_clock(worker_context);
+        loop {
+            let (step, more) = self.run_part(worker_context, view, limit - polls, &most_urgent);
+            polls += more;
+            match step {
+                Step::Ran if polls < limit => drop(self.check_clock(worker_context)),
+                Step::Idle if self.check_clock(worker_context) > 0 => {}
+                step => return (step, polls),
+            }
+        }
+    }
+
+    /// Polls the most urgent level that `most_urgent` returns before each pick, at most until the
+    /// clock is to be read again.
+    fn run_part(
+        &self,
+        worker_context: &WorkerContext,
+        view: &impl SystemView,
+        limit: u64,
+        most_urgent: &dyn Fn() -> Option<Priority>,
+    ) -> (Step, u64) {
+        let _entered = Entered::new(worker_context);
+        let outer = worker_context.current.get();
         let most = u32::try_from(limit.min(POLLS_PER_CLOCK_READ)).unwrap_or(u32::MAX);
         let left = Cell::new(most);
         let step = loop {
-            match isolate(|| self.run_spare_until_panic(spare, view, &left)) {
+            match isolate(|| self.run_part_until_panic(worker_context, view, &left, most_urgent)) {
                 Ok(step) => break step,
                 Err(panic) => {
-                    self.lock(spare);
-                    self.poll_panicked(spare, outer, panic);
+                    self.lock(worker_context);
+                    worker_context.wake_policy.suppress(false);
+                    self.poll_panicked(worker_context, outer, panic);
                 }
             }
         };
-        notifier.act_for(None);
-        self.show_running(spare, None);
+        self.show_running(worker_context, None);
         (step, u64::from(most - left.get()))
     }
 
-    fn run_spare_until_panic(
+    fn run_part_until_panic(
         &self,
-        spare: &WorkerContext,
+        worker_context: &WorkerContext,
         view: &impl SystemView,
         left: &Cell<u32>,
+        most_urgent: &dyn Fn() -> Option<Priority>,
     ) -> Step {
         while left.get() > 0 {
-            self.note_check(spare);
+            self.note_check(worker_context);
             if self.published().has_arrivals() || self.has_taken() {
                 self.drain_inbox();
             }
-            if self.most_urgent_for(spare).is_none() {
+            if most_urgent().is_none() {
                 return Step::Idle;
             }
             let elsewhere = view.most_urgent_elsewhere();
             // Read after that: the view may have called back, and changed what is ready.
-            let Some(level) = self.most_urgent_for(spare) else {
+            let Some(level) = most_urgent() else {
                 return Step::Idle;
             };
             if elsewhere.is_some_and(|elsewhere| elsewhere.is_more_urgent_than(level)) {
@@ -123,7 +168,7 @@ impl Scheduler {
             }
             let block = self.dequeue_head(level);
             left.set(left.get() - 1);
-            self.poll::<true>(spare, block, level);
+            self.poll::<true>(worker_context, block, level);
         }
         Step::Ran
     }
@@ -131,8 +176,11 @@ impl Scheduler {
     /// Returns the most urgent ready level, if it is strictly more urgent than the poll of the
     /// worker that this spare one acts for.
     fn most_urgent_for(&self, spare: &WorkerContext) -> Option<Priority> {
-        let polled = spare.worker()?.acts_for()?.running.get()?;
-        (self.most_urgent.get()).filter(|level| level.is_more_urgent_than(polled))
+        let notifier = spare.worker()?;
+        let polled = notifier.acts_for()?.running.get()?;
+        (self.ready.get().intersection(notifier.takes()))
+            .most_urgent()
+            .filter(|level| level.is_more_urgent_than(polled))
     }
 
     fn worker_at(&self, address: usize) -> Option<&WorkerContext> {

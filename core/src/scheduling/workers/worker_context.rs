@@ -11,7 +11,7 @@ use core::ptr::{self, NonNull};
 use core::task::Waker;
 
 use crate::atomic::{AtomicU8, AtomicU32, Ordering};
-use crate::priority::LevelCell;
+use crate::priority::{LevelCell, Levels};
 use crate::scheduling::scheduler::Scheduler;
 use crate::scheduling::table::block::BlockRef;
 use crate::scheduling::wake::stored_waker::StoredWaker;
@@ -83,6 +83,9 @@ pub(crate) struct Notifier {
     /// Which worker acts for which one. Read and written by others.
     #[cfg(feature = "std")]
     takeover: Takeover,
+    /// The levels that it takes. Read by others.
+    #[cfg(feature = "std")]
+    takes: Cell<Levels>,
     /// Loom reports a call to a worker context that is gone.
     #[cfg(loom)]
     alive: loom::cell::UnsafeCell<()>,
@@ -137,6 +140,8 @@ impl WorkerContext {
                 pending: AtomicU32::new(0),
                 #[cfg(feature = "std")]
                 takeover: Takeover::default(),
+                #[cfg(feature = "std")]
+                takes: Cell::new(Levels::ALL),
                 #[cfg(loom)]
                 alive: loom::cell::UnsafeCell::new(()),
             }),
@@ -200,6 +205,21 @@ impl WorkerContext {
 }
 
 impl Notifier {
+    /// Returns the levels that the worker takes.
+    #[inline]
+    pub(crate) fn takes(&self) -> Levels {
+        #[cfg(feature = "std")]
+        return self.takes.get();
+        #[cfg(not(feature = "std"))]
+        Levels::ALL
+    }
+
+    /// Sets the levels that the worker takes. Requires the scheduler lock.
+    #[cfg(feature = "std")]
+    pub(crate) fn take_only(&self, levels: Levels) {
+        self.takes.set(levels);
+    }
+
     /// Tests whether the worker polls only in the place of other workers.
     #[inline]
     pub(crate) fn is_spare(&self) -> bool {

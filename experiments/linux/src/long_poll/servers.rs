@@ -4,6 +4,8 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
+use corank_linux::{Class, Priority};
+
 use super::{BULK, Bulk, WORKERS, class};
 
 /// Function that ends a server.
@@ -21,6 +23,13 @@ pub(super) const MODELS: &[Model] = &[
     Model {
         name: "corank",
         serve: |listener, bulk| corank(corank_linux::Builder::new(), listener, bulk),
+    },
+    Model {
+        name: "corank-bulk",
+        serve: |listener, bulk| {
+            let builder = corank_linux::Builder::new().bulk(Priority::DEFAULT, Class::Idle);
+            corank(builder, listener, bulk)
+        },
     },
     Model {
         name: "corank-no-spare",
@@ -52,7 +61,7 @@ pub(super) const MODELS: &[Model] = &[
 ];
 
 fn corank(builder: corank_linux::Builder, listener: TcpListener, bulk: Arc<Bulk>) -> Stop {
-    use corank_linux::{Priority, net, spawn, yield_now};
+    use corank_linux::{net, spawn, yield_now};
     use futures::{AsyncReadExt, AsyncWriteExt};
 
     const URGENT: Priority = Priority::MOST_URGENT;
@@ -76,11 +85,7 @@ fn corank(builder: corank_linux::Builder, listener: TcpListener, bulk: Arc<Bulk>
     drop(runtime.handle().spawn(URGENT, serve));
     for _ in 0..BULK {
         let bulk = bulk.clone().run(yield_now);
-        drop(
-            runtime
-                .handle()
-                .spawn(Priority::new(40).expect("below 64"), bulk),
-        );
+        drop(runtime.handle().spawn(Priority::DEFAULT, bulk));
     }
     Box::new(move || drop(runtime.shutdown(Duration::from_secs(1))))
 }
