@@ -42,6 +42,8 @@ pub struct Builder {
     bulk: Option<(Priority, Class)>,
     #[cfg(feature = "domain")]
     domain: Option<corank_domain::Domain>,
+    #[cfg(feature = "tokio")]
+    tokio: Option<Priority>,
 }
 
 /// The observer of a builder.
@@ -73,6 +75,8 @@ impl Builder {
             bulk: None,
             #[cfg(feature = "domain")]
             domain: None,
+            #[cfg(feature = "tokio")]
+            tokio: None,
         }
     }
 
@@ -267,6 +271,10 @@ impl Builder {
     }
 
     pub(crate) fn spare_after(&self) -> Option<Duration> {
+        #[cfg(feature = "tokio")]
+        if self.tokio.is_some() {
+            return None;
+        }
         self.spare_after
     }
 
@@ -289,6 +297,47 @@ impl Builder {
     pub(crate) fn join(&mut self) -> io::Result<Option<corank_domain::Participant>> {
         let domain = self.domain.take();
         (domain.map(corank_domain::Domain::join).transpose()).map_err(io::Error::other)
+    }
+
+    /// Makes all of tokio work in this runtime: its I/O, timers, tasks, files, processes, signals.
+    ///
+    /// The workers become the threads of a tokio runtime. Coroutines may await futures of both
+    /// kinds. What code gives to `tokio::spawn` is a task of tokio, which all workers help to run;
+    /// all such tasks together have `level`, and first come is first served among them. With
+    /// [`PriorityLayer`](crate::tower::PriorityLayer) or [`spawn`](crate::spawn) a part of such a
+    /// task runs on a level of its own.
+    ///
+    /// Coroutines that are at least as urgent as `level` share the workers with tokio's tasks: a
+    /// worker that has polled coroutines for 25 µs polls up to four tasks. Less urgent coroutines
+    /// run when no task of tokio is ready. A coroutine that becomes ready while all workers poll
+    /// tasks of tokio usually runs after the first of these polls. It waits no longer than two ticks
+    /// of the watchdog ([`WATCHDOG_TICK`](crate::WATCHDOG_TICK)) and three polls.
+    ///
+    /// Such a runtime has no spare workers, so a long poll belongs into `spawn_blocking` or tokio's
+    /// `block_in_place`. It cannot join a domain or have threads of a class for bulk work.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use corank_linux::{Builder, Priority};
+    ///
+    /// let runtime = Builder::new().workers(1).tokio(Priority::DEFAULT).build()?;
+    /// let answer = runtime.block_on(async {
+    ///     let task = tokio::spawn(async { 6 * 7 });
+    ///     tokio::time::sleep(Duration::from_millis(1)).await;
+    ///     task.await
+    /// });
+    /// assert_eq!(answer.unwrap(), 42);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub fn tokio(mut self, level: Priority) -> Self {
+        self.tokio = Some(level);
+        self
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) fn tokio_level(&self) -> Option<Priority> {
+        self.tokio
     }
 
     pub(crate) fn workers_wanted(&self) -> usize {

@@ -31,6 +31,7 @@ pub(crate) fn serve(
         parker: parker.clone(),
         worker: worker.id(),
         role: Role::Bulk,
+        sleeper: None,
     });
     let counting = CountingView { view, parker };
     let mut batch = Batch::new();

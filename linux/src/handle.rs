@@ -125,6 +125,15 @@ impl Handle {
         self.0.executor.live()
     }
 
+    /// Returns the handle of the tokio runtime that this runtime hosts; `None` if it hosts none.
+    ///
+    /// Threads outside of the runtime use it to [`enter`](::tokio::runtime::Handle::enter) tokio, or
+    /// to run futures that are not `Send` ([`block_on`](::tokio::runtime::Handle::block_on)).
+    #[cfg(feature = "tokio")]
+    pub fn tokio(&self) -> Option<::tokio::runtime::Handle> {
+        Some(self.0.tokio.get()?.handle.clone())
+    }
+
     /// Counts how often the runtime has asked the kernel for events.
     pub fn event_checks(&self) -> u64 {
         self.0.reactor.checks()

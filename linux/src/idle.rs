@@ -28,7 +28,7 @@ use std::thread::{self, Thread};
 const AWAKE: u8 = 0;
 /// Asleep on its own thread.
 const SLEEPS: u8 = 1;
-/// Asleep in the kernel, waiting for events.
+/// Asleep in the kernel, waiting for events, or as a task of another scheduler.
 const WATCHES: u8 = 2;
 /// Woken, and has not polled since.
 const NOTIFIED: u8 = 3;
@@ -69,6 +69,21 @@ impl Parker {
             batch: AtomicU64::new(0),
             thread: thread::current(),
         }
+    }
+
+    /// Begins a sleep that another scheduler makes; returns false if the worker was woken before.
+    ///
+    /// Ends with [`end_sleep`](Self::end_sleep).
+    #[cfg(feature = "tokio")]
+    pub(crate) fn begin_sleep(&self) -> bool {
+        self.transition(AWAKE, WATCHES)
+    }
+
+    /// Tests whether the worker was woken since [`begin_sleep`](Self::begin_sleep); if so, it is
+    /// awake.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn end_sleep(&self) -> bool {
+        self.transition(NOTIFIED, AWAKE)
     }
 
     /// Counts a poll that begins; called by the worker itself.

@@ -123,6 +123,8 @@ mod spare;
 mod spare_pool;
 mod stream;
 pub mod time;
+#[cfg(feature = "tokio")]
+mod tokio;
 #[cfg(feature = "tower")]
 pub mod tower;
 #[cfg(feature = "tracing")]

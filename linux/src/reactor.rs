@@ -44,6 +44,10 @@ pub(crate) struct ReadyEvents {
     woken: Vec<Waker>,
 }
 
+// SAFETY: the data of the events are numbers, not pointers.
+#[cfg(feature = "tokio")]
+unsafe impl Send for ReadyEvents {}
+
 impl ReadyEvents {
     pub(crate) fn new() -> Self {
         Self {
@@ -249,6 +253,12 @@ impl Reactor {
     pub(crate) fn interrupt(&self) {
         // The only error is a full counter, and that is not zero.
         let _ = rustix::io::write(&self.interrupt, &1_u64.to_ne_bytes());
+    }
+
+    /// Returns the descriptor that is readable when there are events.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn descriptor(&self) -> std::os::fd::RawFd {
+        std::os::fd::AsRawFd::as_raw_fd(&self.epoll)
     }
 
     /// Returns how many system calls have asked for events.

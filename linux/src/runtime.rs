@@ -54,6 +54,9 @@ pub struct Runtime {
     threads: Vec<Option<thread::JoinHandle<()>>>,
     /// Receives the number of each thread that ends.
     ended: Mutex<mpsc::Receiver<usize>>,
+    /// The workers, if they are tasks of tokio instead of threads.
+    #[cfg(feature = "tokio")]
+    hosts: Option<crate::tokio::Hosts>,
 }
 
 /// Notifies the runtime that a thread ends, also if it panics.
@@ -85,6 +88,25 @@ struct Threads {
 }
 
 impl Threads {
+    /// # Errors
+    /// Fails if the builder asked for something that a runtime cannot have that hosts tokio.
+    #[cfg(feature = "tokio")]
+    fn assert_alone(&self) -> io::Result<()> {
+        #[cfg(feature = "domain")]
+        let is_in_domain = self.domain.is_some();
+        #[cfg(not(feature = "domain"))]
+        let is_in_domain = false;
+        let what = if is_in_domain {
+            "join a domain"
+        } else if self.shared.bulk.is_some() {
+            "have threads of a class for bulk work"
+        } else {
+            return Ok(());
+        };
+        let message = format!("a runtime that hosts tokio cannot {what}: choose one of them");
+        Err(io::Error::new(io::ErrorKind::Unsupported, message))
+    }
+
     /// Starts the thread with this number.
     fn start(&self, number: usize, name: &str, task: Task) -> io::Result<thread::JoinHandle<()>> {
         #[cfg(feature = "domain")]
@@ -167,6 +189,8 @@ impl Runtime {
             handle: Handle(shared.clone()),
             threads: Vec::new(),
             ended: Mutex::new(ended),
+            #[cfg(feature = "tokio")]
+            hosts: None,
         };
         let workers = builder.workers_wanted();
         let threads = Threads {
@@ -176,6 +200,14 @@ impl Runtime {
             #[cfg(feature = "domain")]
             domain,
         };
+        #[cfg(feature = "tokio")]
+        if let Some(level) = builder.tokio_level() {
+            threads.assert_alone()?;
+            let hosts = crate::tokio::start(&threads.shared, workers, &threads.name, level)?;
+            runtime.hosts = Some(hosts);
+            runtime.start_watchdog(threads, &builder)?;
+            return Ok(runtime);
+        }
         for number in 0..workers {
             // If one fails, dropping the runtime ends those before.
             let thread = threads.start(number, &number.to_string(), Task::Work)?;
@@ -189,26 +221,32 @@ impl Runtime {
                 runtime.threads.push(Some(thread));
             }
         }
+        if workers > 1 || builder.blocked_report().is_some() || spare_after.is_some() {
+            runtime.start_watchdog(threads, &builder)?;
+        }
+        Ok(runtime)
+    }
+
+    /// Starts the watchdog, which starts spare workers if there are to be any.
+    fn start_watchdog(&mut self, threads: Threads, builder: &Builder) -> io::Result<()> {
         let blocked_report = builder.blocked_report();
-        if workers > 1 || blocked_report.is_some() || spare_after.is_some() {
-            let others = runtime.threads.len();
-            let (name, ends) = (
-                format!("{}-watchdog", threads.name),
-                EndNotice(others, threads.ends.clone()),
-            );
-            let thread = thread::Builder::new().name(name).spawn(move || {
+        let has_spares = builder.spare_after().is_some();
+        let others = self.threads.len();
+        let ends = EndNotice(others, threads.ends.clone());
+        let thread = thread::Builder::new()
+            .name(format!("{}-watchdog", threads.name))
+            .spawn(move || {
                 let _ends = ends;
                 let start_spare = |number| {
                     let name = format!("spare-{number}");
                     threads.start(others + 1 + number, &name, Task::ActAsSpare)
                 };
                 let start_spare: Option<&watchdog::StartSpare<'_>> =
-                    spare_after.is_some().then_some(&start_spare);
+                    has_spares.then_some(&start_spare);
                 watchdog::run(&threads.shared, blocked_report.as_ref(), start_spare);
             })?;
-            runtime.threads.push(Some(thread));
-        }
-        Ok(runtime)
+        self.threads.push(Some(thread));
+        Ok(())
     }
 
     /// Returns a handle. It may outlive the runtime; then it refuses to spawn.
@@ -266,6 +304,8 @@ impl Runtime {
         let _name = shared.name_root(handle.id(), type_name::<F>());
         let result = {
             let _current = self.enter();
+            #[cfg(feature = "tokio")]
+            let _tokio = shared.tokio.get().map(|tokio| tokio.handle.enter());
             handoff.serve(future)
         };
         // The future is gone. When this is over, so is its coroutine.
@@ -312,10 +352,18 @@ impl Runtime {
         }
         // Others end by themselves, but Linux may have left them aside until now.
         let in_polls = self.handle.0.threads_in_polls();
-        let blocked: Vec<String> = (self.threads.drain(..).flatten())
+        #[cfg_attr(
+            not(feature = "tokio"),
+            expect(unused_mut, reason = "it adds its threads")
+        )]
+        let mut blocked: Vec<String> = (self.threads.drain(..).flatten())
             .filter(|thread| in_polls.contains(&thread.thread().id()))
             .map(|thread| thread.thread().name().unwrap_or("?").to_string())
             .collect();
+        #[cfg(feature = "tokio")]
+        if let Some(hosts) = self.hosts.take() {
+            blocked.extend(hosts.shut_down(end));
+        }
         if cancelled == 0 && blocked.is_empty() {
             return Ok(());
         }
@@ -345,6 +393,8 @@ impl Drop for Runtime {
             // The threads are the parent's. This process has only what their handles refer to,
             // which the C library uses for new threads.
             self.threads.drain(..).for_each(mem::forget);
+            #[cfg(feature = "tokio")]
+            mem::forget(self.hosts.take());
             return;
         }
         if self.threads.is_empty() && self.handle.0.stopping.load(Ordering::Acquire) {

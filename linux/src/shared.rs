@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::task::Waker;
 use std::thread::{JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,8 @@ pub(crate) struct WorkerEntry {
     pub(crate) parker: Arc<Parker>,
     pub(crate) worker: WorkerId,
     pub(crate) role: Role,
+    /// Ends the sleep of a worker that does not sleep in the reactor; `None` for one that does.
+    pub(crate) sleeper: Option<Waker>,
 }
 
 /// What the thread of a worker is for.
@@ -46,6 +49,24 @@ impl WorkerEntry {
             self.parker.is_parked()
         }
     }
+
+    /// Ends the worker's sleep or, if it is awake, its next sleep.
+    pub(crate) fn wake(&self, reactor: &Reactor) {
+        if self.parker.wake() == Wakeup::Interrupt {
+            match &self.sleeper {
+                Some(sleeper) => sleeper.wake_by_ref(),
+                None => reactor.interrupt(),
+            }
+        }
+    }
+}
+
+/// Reaches the tokio runtime whose threads are the workers.
+#[cfg(feature = "tokio")]
+pub(crate) struct TokioLink {
+    pub(crate) handle: ::tokio::runtime::Handle,
+    /// Adds a worker until nothing is ready, because the others may stand behind tokio's tasks.
+    pub(crate) rescue: Box<dyn Fn() + Send + Sync>,
 }
 
 /// Holds what the threads, handles and coroutines of one runtime share.
@@ -68,6 +89,9 @@ pub(crate) struct Shared {
     entries: Mutex<Vec<WorkerEntry>>,
     /// Pauses the watchdog, if there is one.
     pub(crate) pause: OnceLock<Pause>,
+    /// What the feature `tokio` adds, if the runtime was built with it.
+    #[cfg(feature = "tokio")]
+    pub(crate) tokio: OnceLock<TokioLink>,
     /// Workers leave after the poll that they are in.
     pub(crate) stopping: AtomicBool,
     /// Set while a thread waits until there is no coroutine.
@@ -139,6 +163,8 @@ impl Shared {
             spare_threads: Mutex::new(Some(Vec::new())),
             entries: Mutex::default(),
             pause: OnceLock::new(),
+            #[cfg(feature = "tokio")]
+            tokio: OnceLock::new(),
             stopping: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             drained: (Mutex::new(()), Condvar::new()),
@@ -172,6 +198,14 @@ impl Shared {
             .iter()
             .find(|root| root.0 == id)
             .map(|&(_, name)| name)
+    }
+
+    /// Tests whether no coroutine is ready that no worker serves; the answer may be outdated at
+    /// once.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn has_nothing_ready(&self) -> bool {
+        let published = self.executor.published();
+        (published.ready().union(published.arriving())).is_empty()
     }
 
     /// Wakes a parked worker, if there is one, to check for events that no other worker checks for.
@@ -212,9 +246,7 @@ impl Shared {
 
     pub(crate) fn wake_all(&self) {
         for entry in self.entries().iter() {
-            if entry.parker.wake() == Wakeup::Interrupt {
-                self.reactor.interrupt();
-            }
+            entry.wake(&self.reactor);
         }
         if let Some(pause) = self.pause.get() {
             pause.note_awake();

@@ -52,6 +52,7 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
         parker: parker.clone(),
         worker: worker.id(),
         role: Role::Spare,
+        sleeper: None,
     });
     let mut spare = Spare {
         shared,

@@ -3,7 +3,7 @@
 //!
 //! It has a thread of its own, because all workers may be inside polls. It ticks while a worker is
 //! busy, which takes a few microseconds each time, and sleeps while none is. A runtime with one
-//! worker and no hook for blocked workers has no watchdog.
+//! worker and no hook for blocked workers has no watchdog, unless it hosts tokio.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -66,6 +66,10 @@ pub(crate) fn run(
         entries.clone_from(&shared.entries());
         idle = if all_inactive(&entries) { idle + 1 } else { 0 };
         let (mut worker_lasts, mut spare_lasts) = (false, false);
+        #[cfg(feature = "tokio")]
+        if let Some(tokio) = shared.tokio.get() {
+            (tokio.rescue)();
+        }
         for (number, entry) in entries.iter().enumerate() {
             let polls = entry.parker.polls();
             let begin = Seen {

@@ -123,6 +123,7 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
         parker: parker.clone(),
         worker: worker.id(),
         role: Role::Worker,
+        sleeper: None,
     });
     let counting = CountingView { view, parker };
     let mut ready_events = ReadyEvents::new();

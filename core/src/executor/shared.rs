@@ -312,13 +312,21 @@ impl fmt::Debug for SharedExecutor {
     }
 }
 
-/// A worker of a [`SharedExecutor`], which stays on its thread or hart.
+/// A worker of a [`SharedExecutor`].
+///
+/// Mostly it stays on its thread or hart. It may move to another one between two calls of its
+/// methods, for a platform whose own scheduler decides where the loop of a worker runs.
 pub struct Worker<'e> {
     executor: &'e SharedExecutor,
     /// Its worker context, which is in the executor's list of them until `drop`.
     worker_context: NonNull<WorkerContext>,
     _local: PhantomData<*const ()>,
 }
+
+// SAFETY: only the methods put the worker context in the context slot of a thread, and they take it
+// out before they return. A coroutine that the worker polls cannot move it, because its methods
+// borrow it. Moving it to a thread makes visible what the methods wrote before.
+unsafe impl Send for Worker<'_> {}
 
 impl<'e> Worker<'e> {
     #[cfg(feature = "std")]

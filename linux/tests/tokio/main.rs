@@ -1,0 +1,37 @@
+//! tokio inside the runtime: its I/O, timers and tasks, unchanged.
+
+#![cfg(all(feature = "tokio", not(loom)))]
+
+#[path = "../../../core/tests/common/asserts.rs"]
+mod asserts;
+mod lifetime;
+mod names;
+mod order;
+
+use std::time::Duration;
+
+use corank_linux::{Builder, Priority, Runtime};
+
+/// Bounds the waits of a failing test; long enough for any machine.
+const LONG: Duration = Duration::from_secs(60);
+
+fn level(level: u8) -> Priority {
+    Priority::new(level).unwrap()
+}
+
+/// Starts a runtime whose tokio tasks have level 32.
+fn workers(workers: usize) -> Runtime {
+    let builder = Builder::new().workers(workers).tokio(level(32));
+    builder.build().unwrap()
+}
+
+/// Runs a coroutine with one worker and with two; one that hangs fails.
+fn run<F>(make: fn() -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    for count in [1, 2] {
+        let limited = async move { tokio::time::timeout(LONG, make()).await };
+        workers(count).block_on(limited).expect("it ends");
+    }
+}
