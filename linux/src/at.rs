@@ -16,7 +16,11 @@ use crate::handle::Handle;
 /// the request.
 ///
 /// The level takes effect before the future is first polled: if a more urgent coroutine is ready,
-/// that runs first. Outside of a coroutine the future is polled without a change.
+/// that runs first.
+///
+/// # Panics
+/// The first poll panics outside of a coroutine, where nothing has a level. In a task of
+/// `tokio::spawn`, [`spawn`](crate::spawn) a coroutine and await its handle.
 ///
 /// ```
 /// use corank_linux::{Handle, Priority, at, current};
@@ -62,7 +66,10 @@ impl LevelChange {
     fn begin(&mut self) -> bool {
         self.has_begun = true;
         let Some((handle, me)) = Handle::current().zip(current()) else {
-            return false;
+            panic!(
+                "at() is polled outside of the coroutines of corank-linux, where nothing has a \
+                 level: spawn a coroutine of that level and await its handle"
+            );
         };
         let Some(before) = handle.0.executor.base_priority(me) else {
             return false;

@@ -520,3 +520,10 @@ fn a_join_handle_is_unpin() {
     });
     assert_eq!(answer, 7);
 }
+
+/// Outside of coroutines nothing has a level that could change.
+#[test]
+#[should_panic(expected = "at() is polled outside of the coroutines of corank-linux")]
+fn a_level_outside_of_a_coroutine_fails_loudly() {
+    futures::executor::block_on(corank_linux::at(Priority::MOST_URGENT, async {}));
+}

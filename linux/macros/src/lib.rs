@@ -12,6 +12,8 @@ use syn::{Error, Expr, ExprPath, ItemFn, LitStr, Path, Token, parse_macro_input}
 /// - `workers = 4`: the number of threads, by default one for each processor.
 /// - `priority = 8`: the level of the coroutine, 0 to 63, by default the one in the middle.
 /// - `name = "server"`: the name of its threads.
+/// - `tokio`: whatever needs tokio works, with the crate's feature `tokio`. The tasks of
+///   `tokio::spawn` have the level in the middle, or that of `tokio = 40`.
 /// - `crate = path`: the path of the crate, if it has another name.
 ///
 /// The function may do what any coroutine may. It runs on the thread that calls it, so neither its
@@ -44,6 +46,8 @@ struct Arguments {
     workers: Option<Expr>,
     priority: Option<Expr>,
     name: Option<LitStr>,
+    /// Set if tokio is to be hosted; then the level of its tasks, if that is named.
+    tokio: Option<Option<Expr>>,
     corank_linux: Option<Path>,
 }
 
@@ -52,8 +56,16 @@ impl Parse for Arguments {
         let mut arguments = Self::default();
         while !input.is_empty() {
             let name = input.call(<syn::Ident as syn::ext::IdentExt>::parse_any)?;
+            if name == "tokio" && !input.peek(Token![=]) {
+                arguments.tokio = Some(None);
+                if !input.is_empty() {
+                    input.parse::<Token![,]>()?;
+                }
+                continue;
+            }
             input.parse::<Token![=]>()?;
             match name.to_string().as_str() {
+                "tokio" => arguments.tokio = Some(Some(input.parse()?)),
                 "workers" => arguments.workers = Some(input.parse()?),
                 "priority" => arguments.priority = Some(input.parse()?),
                 "name" => arguments.name = Some(input.parse()?),
@@ -61,7 +73,7 @@ impl Parse for Arguments {
                 _ => {
                     return Err(Error::new(
                         name.span(),
-                        "there are `workers`, `priority`, `name` and `crate`",
+                        "there are `workers`, `priority`, `name`, `tokio` and `crate`",
                     ));
                 }
             }
@@ -90,16 +102,24 @@ fn expand(arguments: Arguments, mut function: ItemFn, is_test: bool) -> Tokens {
     let workers = (arguments.workers.map(|workers| quote!(.workers(#workers))))
         .or_else(|| is_test.then(|| quote!(.workers(1))));
     let name = arguments.name.map(|name| quote!(.name(#name)));
-    let priority = arguments.priority.map_or_else(
-        || quote!(#corank_linux::Priority::DEFAULT),
-        |level| quote!(#corank_linux::Priority::new(#level).expect("priority = a level from 0 to 63")),
-    );
+    let level = |level: Option<Expr>, name: &str| {
+        let message = format!("{name} = a level from 0 to 63");
+        level.map_or_else(
+            || quote!(#corank_linux::Priority::DEFAULT),
+            |level| quote!(#corank_linux::Priority::new(#level).expect(#message)),
+        )
+    };
+    let priority = level(arguments.priority, "priority");
+    let tokio = arguments.tokio.map(|chosen| {
+        let level = level(chosen, "tokio");
+        quote!(.tokio(#level))
+    });
     let test = is_test.then(|| quote!(#[::core::prelude::v1::test]));
     let (attributes, visibility, signature) = (&function.attrs, &function.vis, &function.sig);
     let (body, inner) = (&function.block, format_ident!("body"));
     // Errors of the future point to the function.
     let run = quote_spanned! {function.sig.ident.span()=>
-        #corank_linux::Runtime::builder()#workers #name
+        #corank_linux::Runtime::builder()#workers #name #tokio
             .build()
             .expect("a runtime needs a few descriptors and threads")
             .block_on_at(#priority, #inner)

@@ -4,6 +4,8 @@
 
 #[path = "../../../core/tests/common/asserts.rs"]
 mod asserts;
+#[cfg(feature = "tower")]
+mod levels;
 mod lifetime;
 mod names;
 mod order;
@@ -33,5 +35,19 @@ where
     for count in [1, 2] {
         let limited = async move { tokio::time::timeout(LONG, make()).await };
         workers(count).block_on(limited).expect("it ends");
+    }
+}
+
+/// The attribute's argument gives the default level to tokio's tasks, or another one.
+#[cfg(feature = "macros")]
+mod attributes {
+    #[corank_linux::test(tokio)]
+    async fn tokio_runs_in_a_test() {
+        assert_eq!(tokio::spawn(async { 1 }).await.unwrap(), 1);
+    }
+
+    #[corank_linux::test(workers = 2, tokio = 40)]
+    async fn tokio_has_a_level() {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
 }
