@@ -1,6 +1,6 @@
 //! Ways to run tokio's I/O beside coroutines: the time of an echo through `tokio::net::TcpStream`.
 //!
-//! `cargo bench -p corank-linux --features tokio --bench tokio`
+//! `cargo bench -p corank-linux --features tokio --bench tokio [-- NAME...]`
 //!
 //! All are measured in turn, in one run:
 //! - `tokio`: tokio alone.
@@ -23,17 +23,22 @@ use corank_linux::{Builder, Priority};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-const TRIALS: usize = 9;
-const ROUND_TRIPS: usize = 10_000;
+const TRIALS: usize = 15;
+const ROUND_TRIPS: usize = 5_000;
 
 fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
     for workers in [1, 2] {
-        let models: [(&str, fn(usize) -> Server); 4] = [
+        let mut models: Vec<(&str, Start)> = vec![
             ("tokio", alone),
             ("hosted", hosted),
             ("per-worker", per_worker),
             ("own-thread", own_thread),
         ];
+        models.retain(|(name, _)| {
+            let named = wanted.iter().filter(|wanted| !wanted.starts_with('-'));
+            named.clone().next().is_none() || named.clone().any(|wanted| wanted == name)
+        });
         let mut medians: Vec<Vec<f64>> = vec![Vec::new(); models.len()];
         for _ in 0..TRIALS {
             for (index, (_, start)) in models.iter().enumerate() {
@@ -53,6 +58,9 @@ fn main() {
         }
     }
 }
+
+/// Starts a server with so many workers.
+type Start = fn(usize) -> Server;
 
 struct Server {
     address: SocketAddr,

@@ -69,6 +69,7 @@
 //! # Features
 //! - `macros` (default): [`main`] and [`test`].
 //! - `hyper`: hyper's runtime traits.
+//! - `tokio`: tokio's I/O, timers and tasks, for crates that need them (see [`Builder::tokio`]).
 //! - `tower`: a layer that runs each request on a level of its own.
 //! - `tracing`: spans of coroutines, and an event for each blocked worker.
 //! - `domain`: priorities that processes share (see [`Builder::domain`]).

@@ -116,6 +116,11 @@ pub(crate) const TOOLS: &[Tool] = &[
         package: "pkg-config",
         purpose: "finds the libraries of the sensor gateway",
     },
+    Tool {
+        program: "redis-server",
+        package: "redis-server",
+        purpose: "answers a client in the runtime that hosts tokio",
+    },
     // spin passes its model to the C preprocessor under this name.
     Tool {
         program: "cpp",
@@ -180,6 +185,16 @@ pub(crate) const FILES: &[(&str, &str, &str)] = &[
         "/usr/include/CLI/CLI.hpp",
         "libcli11-dev",
         "the command lines of the gateway and its sensors",
+    ),
+    (
+        "/usr/include/sqlite3.h",
+        "libsqlite3-dev",
+        "a database in the runtime that hosts tokio",
+    ),
+    (
+        "/usr/lib/postgresql",
+        "postgresql",
+        "a database server for the runtime that hosts tokio",
     ),
     (
         "/usr/include/newlib/stdint.h",

@@ -51,7 +51,7 @@ pub(crate) fn measure(run: u32, quick: bool) {
 }
 
 /// Returns the requests per second, measured for one second; `None` without `wrk`.
-fn wrk(server: SocketAddr) -> Option<f64> {
+pub(crate) fn wrk(server: SocketAddr) -> Option<f64> {
     let output = Command::new("wrk")
         .args(["-t1", "-c64", "-d1s", &format!("http://{server}/")])
         .output()

@@ -15,10 +15,13 @@
 //!   last 1, 10 or 50 ms (see [`long_poll`]).
 //! - `hello`: a hyper server that says hello, as many requests as it can, by `wrk` where that is
 //!   installed.
+//! - `hosted` (`tokio-echo`, `tokio-sleep`, `axum`): what needs tokio, in tokio and in a runtime that
+//!   hosts it.
 //! - `operations` (`yield`, `spawn-join`, `wake`): what the scheduler alone costs, on one and two
 //!   workers.
 
 mod hello;
+mod hosted;
 mod load;
 mod long_poll;
 mod models;
@@ -67,6 +70,7 @@ enum Kind {
     EightLevels,
     LongPoll,
     Hello,
+    Hosted,
     Operations,
 }
 
@@ -101,7 +105,7 @@ fn main() {
     }
     let (loads, runs, trials) = if options.quick {
         // Less than three minutes: 3 runs of 40 trials for each of 2 shapes and 4 models, 0.1 s
-        // each, and 4 s of `hello` in each run.
+        // each, and 4 s each of `hello` and `hosted` in each run.
         (QUICK_LOADS, 3, 8)
     } else {
         (LOADS, 5, 20)
@@ -150,6 +154,7 @@ fn main() {
                 Kind::EightLevels => all_loads(Shape::EightLevels, run),
                 Kind::LongPoll => long_poll::measure(pace, run, options.quick),
                 Kind::Hello => hello::measure(run, options.quick),
+                Kind::Hosted => hosted::measure(run, options.quick),
                 Kind::Operations => operations::measure(run, options.quick),
             }
         }

@@ -121,5 +121,8 @@ pub(super) async fn fire_timers(hosting: Arc<Hosting>) {
         if let Some(entry) = parked {
             entry.wake(&hosting.shared.reactor);
         }
+        if let Some(pause) = hosting.shared.pause.get() {
+            pause.note_awake();
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use corank::{Priority, Step, SystemView, Worker};
+use corank::{Priority, Step, SystemView};
 
 use super::Hosting;
 use crate::block_on::Driving;
@@ -17,8 +17,56 @@ use crate::shared::{Role, Shared, WorkerEntry};
 use crate::time::{self, nanoseconds};
 use crate::worker::Batch;
 
-/// A turn of tokio in less time has polled no task to speak of: less urgent coroutines may run.
+/// A turn of tokio in less time has polled no task to speak of.
 const QUIET: Duration = Duration::from_micros(5);
+/// So has one in less than so many times the shortest turn, on a machine that is slow.
+const QUIET_TURNS: u64 = 3;
+/// Limits the turns in a row in which tokio has tasks and less urgent coroutines wait.
+const MOST_SKIPPED: u32 = 16;
+
+/// Tells from the time of tokio's turns whether its threads have found tasks.
+struct Turns {
+    /// In nanoseconds.
+    shortest: u64,
+    /// Turns in a row that found tasks.
+    skipped: u32,
+    /// Less urgent coroutines may run: the last turn found no task, or enough turns did.
+    quiet: bool,
+}
+
+impl Turns {
+    /// Measures a few turns before the host has work.
+    async fn new() -> Self {
+        let mut turns = Self {
+            shortest: u64::MAX,
+            skipped: 0,
+            quiet: false,
+        };
+        for _ in 0..4 {
+            turns.take().await;
+        }
+        turns
+    }
+
+    /// Lets tokio poll other tasks, take events and come back.
+    async fn take(&mut self) {
+        let before = time::clock();
+        ::tokio::task::yield_now().await;
+        let took = time::clock() - before;
+        self.shortest = self.shortest.min(took);
+        let short = nanoseconds(QUIET).max(QUIET_TURNS.saturating_mul(self.shortest));
+        self.quiet = took < short || self.skipped == MOST_SKIPPED;
+        self.skipped = if self.quiet { 0 } else { self.skipped + 1 };
+    }
+
+    /// Notes that the host has slept: tokio may have tasks since.
+    fn forget(&mut self) {
+        self.quiet = false;
+    }
+}
+
+/// Limits the polls of a host that was woken, before it knows how long they take.
+const FIRST_BATCH: u64 = 2;
 
 thread_local! {
     /// Set while a host polls coroutines on this thread.
@@ -58,7 +106,8 @@ struct HostWaker {
     parker: Arc<Parker>,
     task: Waker,
     kick: Kick,
-    shared: std::sync::Weak<Shared>,
+    /// Keeps the executor, which keeps this, until the host ends.
+    shared: Arc<Shared>,
 }
 
 impl Wake for HostWaker {
@@ -75,9 +124,7 @@ impl Wake for HostWaker {
             self.kick.wake();
         }
         // Before the host runs, because it may stand behind tasks of tokio.
-        if let Some(shared) = self.shared.upgrade()
-            && let Some(pause) = shared.pause.get()
-        {
+        if let Some(pause) = self.shared.pause.get() {
             pause.note_awake();
         }
     }
@@ -114,7 +161,7 @@ pub(super) async fn run<E: Send>(hosting: Arc<Hosting>, kick: Kick, end: E) {
         parker: parker.clone(),
         task: task.clone(),
         kick,
-        shared: Arc::downgrade(shared),
+        shared: shared.clone(),
     }));
     let worker = shared.executor.worker(waker);
     shared.entries().push(WorkerEntry {
@@ -124,44 +171,49 @@ pub(super) async fn run<E: Send>(hosting: Arc<Hosting>, kick: Kick, end: E) {
         sleeper: Some(task),
     });
     let mut batch = Batch::new();
-    let mut quiet = false;
+    // Of the first batch after a sleep, no time is measured: mostly it is one poll.
+    let mut measured = false;
+    let mut polls_since_reclaim = 0;
+    let mut turns = Turns::new().await;
     while !shared.stopping.load(Ordering::Acquire) {
-        let tokio = (!quiet && hosting.has_other_tasks()).then_some(hosting.level);
-        match poll_batch(shared, &worker, View { parker, tokio }, &mut batch) {
+        let tokio = (!turns.quiet && hosting.has_other_tasks()).then_some(hosting.level);
+        let start = measured.then(time::clock);
+        let limit = if measured { batch.limit() } else { FIRST_BATCH };
+        POLLS_COROUTINES.set(true);
+        let driving = Driving::begin();
+        let (step, polls) = worker.run_some(&View { parker, tokio }, limit);
+        drop(driving);
+        POLLS_COROUTINES.set(false);
+        polls_since_reclaim += polls;
+        shared.note_progress();
+        match step {
             Step::Idle => {
+                (shared.reclaim).check(&shared.executor, time::clock(), polls_since_reclaim);
+                polls_since_reclaim = 0;
                 let due = shared.executor.next_deadline();
                 (hosting.timer).set(due.into_iter().chain(shared.reclaim.next()).min());
                 Sleep(parker).await;
-                quiet = false;
+                turns.forget();
+                measured = false;
+                continue;
             }
-            // Nothing is left: the next call notes that the worker is idle.
-            Step::Ran if shared.has_nothing_ready() => {}
-            Step::Ran | Step::Elsewhere => {
-                // Other tasks first, then events, then this one.
-                let before = time::clock();
-                ::tokio::task::yield_now().await;
-                quiet = time::clock() - before < nanoseconds(QUIET);
+            Step::Ran => {
+                if let Some(start) = start {
+                    batch.adapt(polls, time::clock() - start);
+                }
+                if shared.has_nothing_ready() {
+                    // The next call notes that the worker is idle.
+                    continue;
+                }
             }
+            Step::Elsewhere => {}
         }
+        measured = true;
+        // Other tasks first, then events, then this one.
+        turns.take().await;
     }
     drop(worker);
     drop(end);
-}
-
-fn poll_batch(shared: &Shared, worker: &Worker<'_>, view: View<'_>, batch: &mut Batch) -> Step {
-    let start = time::clock();
-    POLLS_COROUTINES.set(true);
-    let driving = Driving::begin();
-    let (step, polls) = worker.run_some(&view, batch.limit());
-    drop(driving);
-    POLLS_COROUTINES.set(false);
-    shared.note_progress();
-    let now = time::clock();
-    shared.reclaim.check(&shared.executor, now, polls);
-    if step == Step::Ran {
-        batch.adapt(polls, now - start);
-    }
-    step
 }
 
 /// Waits until the executor calls the host.

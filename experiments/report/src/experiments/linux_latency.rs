@@ -32,7 +32,8 @@ const ABOUT: &str = "One worker serves requests that come by a clock, whatever i
      before long ones of any level. For short requests there are their own percentiles and the slowdown, which is latency over the time of the work alone, \
      as Shinjuku (Kaffes et al., NSDI 2019), Perséphone (Demoulin et al., SOSP 2021) and Concord (Iyer et al., SOSP 2023) state it. \
      `long-poll`: an urgent request each millisecond from another process, on two workers beside bulk work that computes for `poll` µs in each poll, \
-     with nothing else or beside a stranger that computes on one of two processors; throughput is bulk work in ms a second. `hello`: a hyper server under `wrk`. The rest: one operation of the scheduler, by workers.";
+     with nothing else or beside a stranger that computes on one of two processors; throughput is bulk work in ms a second. `hello`: a hyper server under `wrk`. \
+     `tokio-echo`, `tokio-sleep`, `axum`: what needs tokio, in tokio and in a runtime that hosts it. The rest: one operation of the scheduler, by workers.";
 
 /// The shapes of the load.
 const SHAPES: [&str; 2] = ["two-class", "eight-levels"];
@@ -65,10 +66,10 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
         };
         Some(rows.iter().find(fits)?.median)
     };
-    let hello = |model: &str, workers: f64| -> Option<f64> {
+    let value = |model: &str, op: &str, workers: f64| -> Option<f64> {
         let fits = |row: &&Row| {
             row.model == model
-                && row.text("op") == Some("hello")
+                && row.text("op") == Some(op)
                 && row.number("workers") == Some(workers)
         };
         Some(rows.iter().find(fits)?.median)
@@ -104,12 +105,38 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     let throughput = [1.0, 2.0].map(|workers| Verdict {
         claim: format!("hello, {workers} workers: tokio's requests per second / ours"),
         limit: 1.0,
-        measured: ratio(hello("tokio", workers), hello("corank", workers)),
+        measured: ratio(
+            value("tokio", "hello", workers),
+            value("corank", "hello", workers),
+        ),
         at: String::new(),
     });
     let tail = SHAPES.iter().flat_map(|shape| tail(document, shape));
+    let hosted = |op: &str, what: &str, limit: f64, inverse: bool| {
+        [1.0, 2.0].map(|workers| {
+            let (tokio, corank) = (value("tokio", op, workers), value("corank", op, workers));
+            Verdict {
+                claim: format!("{op}, {workers} workers: {what}"),
+                limit,
+                measured: if inverse {
+                    ratio(tokio, corank)
+                } else {
+                    ratio(corank, tokio)
+                },
+                at: String::new(),
+            }
+        })
+    };
     (latency.into_iter().chain(tail).chain(throughput))
         .chain(long_poll::verdicts(rows))
+        .chain(hosted("tokio-echo", "our time / tokio's", 1.05, false))
+        .chain(hosted(
+            "axum",
+            "tokio's requests per second / ours",
+            1.0 / 0.95,
+            true,
+        ))
+        .chain(hosted("tokio-sleep", "our time / tokio's", 2.0, false))
         .collect()
 }
 
@@ -239,12 +266,37 @@ mod tests {
     #[test]
     fn load_and_tokio_are_compared() {
         assert_eq!(
-            results(&verdicts(&document())),
+            results(&verdicts(&document()))[..4],
             [
                 (Some(1.2), Some(true), "tokio's at 150 %: 9000 µs"),
                 (Some(2.0), Some(false), ""),
                 (Some(1.1), Some(false), ""),
                 (None, None, ""),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_needs_tokio_is_compared_with_tokio() {
+        let document = sample::document(
+            "linux-latency",
+            &[
+                row("tokio", "tokio-echo", 10, 10.0),
+                row("corank", "tokio-echo", 10, 11.0),
+                row("tokio", "axum", 10, 100.0),
+                row("corank", "axum", 10, 100.0),
+                row("tokio", "tokio-sleep", 10, 10.0),
+                row("corank", "tokio-sleep", 10, 15.0),
+            ],
+        );
+        let verdicts = verdicts(&document);
+        let of_one_worker: Vec<_> = results(&verdicts).into_iter().skip(4).step_by(2).collect();
+        assert_eq!(
+            of_one_worker,
+            [
+                (Some(1.1), Some(false), ""),
+                (Some(1.0), Some(true), ""),
+                (Some(1.5), Some(true), ""),
             ]
         );
     }
