@@ -6,7 +6,8 @@
 //! - `tokio`: tokio alone.
 //! - `hosted`: this crate's feature: each worker is a task of a tokio runtime.
 //! - `per-worker`: each worker runs inside a current-thread tokio runtime of its own.
-//! - `own-thread`: tokio's driver has a thread of its own, and its handle is entered on the workers.
+//! - `own-thread`: tokio's driver has a thread of its own, and its handle is entered on the
+//!   workers.
 
 use std::future::{Future, poll_fn};
 use std::io::{Read, Write};

@@ -127,8 +127,8 @@ impl Handle {
 
     /// Returns the handle of the tokio runtime that this runtime hosts; `None` if it hosts none.
     ///
-    /// Threads outside of the runtime use it to [`enter`](::tokio::runtime::Handle::enter) tokio, or
-    /// to run futures that are not `Send` ([`block_on`](::tokio::runtime::Handle::block_on)).
+    /// Threads outside of the runtime use it to [`enter`](::tokio::runtime::Handle::enter) tokio,
+    /// or to run futures that are not `Send` ([`block_on`](::tokio::runtime::Handle::block_on)).
     #[cfg(feature = "tokio")]
     pub fn tokio(&self) -> Option<::tokio::runtime::Handle> {
         Some(self.0.tokio.get()?.handle.clone())

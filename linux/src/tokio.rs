@@ -18,13 +18,13 @@
 //! - Coroutines of that level or of a more urgent one: a host polls them until nothing is ready or
 //!   the batch ends. Then the thread polls at most [`EVENT_INTERVAL`] of tokio's tasks, and the
 //!   host continues.
-//! - Less urgent coroutines: a host polls a batch only if its thread found no task of tokio, its own
-//!   or another thread's, in its last turn. It tells that from the turn's time, because tokio does
-//!   not say it. After sixteen turns with tasks it polls a batch.
+//! - Less urgent coroutines: a host polls a batch only if its thread found no task of tokio, its
+//!   own or another thread's, in its last turn. It tells that from the turn's time, because tokio
+//!   does not say it. After sixteen turns with tasks it polls a batch.
 //! - A host that is woken is polled next, or by an idle thread. Tasks that are woken after it may
 //!   displace it to the tail of its thread's queue. If it is still there at the second tick of the
-//!   [watchdog](crate::watchdog), the watchdog wakes another host from outside, which a thread polls
-//!   after at most [`GLOBAL_QUEUE_INTERVAL`] tasks.
+//!   [watchdog](crate::watchdog), the watchdog wakes another host from outside, which a thread
+//!   polls after at most [`GLOBAL_QUEUE_INTERVAL`] tasks.
 //!
 //! # Events of Corank's own descriptors
 //! The reactor's epoll instance is a descriptor in tokio's driver, and so is a timer of the kernel
@@ -51,7 +51,8 @@ const EVENT_INTERVAL: u32 = 8;
 /// Limits the tasks of its own queue that a thread polls before it takes one that came from outside
 /// of tokio's threads.
 const GLOBAL_QUEUE_INTERVAL: u32 = 2;
-/// Bounds the hosts: coroutines in tokio's `block_in_place` keep theirs, and others take their place.
+/// Bounds the hosts: coroutines in tokio's `block_in_place` keep theirs, and others take their
+/// place.
 const MAX_HOSTS: usize = 512;
 
 /// What the hosts of one runtime share.

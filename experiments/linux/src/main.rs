@@ -15,8 +15,8 @@
 //!   last 1, 10 or 50 ms (see [`long_poll`]).
 //! - `hello`: a hyper server that says hello, as many requests as it can, by `wrk` where that is
 //!   installed.
-//! - `hosted` (`tokio-echo`, `tokio-sleep`, `axum`): what needs tokio, in tokio and in a runtime that
-//!   hosts it.
+//! - `hosted` (`tokio-echo`, `tokio-sleep`, `axum`): what needs tokio, in tokio and in a runtime
+//!   that hosts it.
 //! - `operations` (`yield`, `spawn-join`, `wake`): what the scheduler alone costs, on one and two
 //!   workers.
 
