@@ -30,6 +30,10 @@ use crate::worker::{Batch, CountingView, WorkerWaker, is_check_due, park};
 /// A spare worker goes to sleep when the workers have not been held for this long.
 const CALM: Duration = Duration::from_millis(10);
 
+/// After standing by in vain a spare worker waits for twice as long before the next time, up to two
+/// to this power of the time that is set: with the default, 3.2 ms.
+const MOST_DOUBLINGS: u32 = 4;
+
 /// What a spare worker has at hand.
 struct Spare<'a, V> {
     shared: &'a Shared,
@@ -62,6 +66,8 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
         ready_events: ReadyEvents::new(),
     };
     let mut last_held = time::clock();
+    // How often it has stood by in vain, one time after the other.
+    let mut in_vain = 0_u32;
     while !shared.stopping.load(Ordering::Acquire) {
         // Also calls an idle worker for what this one has made ready.
         let held_up = spare.worker.held_up();
@@ -78,12 +84,19 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
             last_held = time::clock();
         } else if !is_held {
             let wait = begun.map_or(after, |begun| (begun + after).saturating_sub(now));
-            thread::park_timeout(Duration::from_nanos(wait.max(nanoseconds(SHORTEST))));
+            // If Linux leaves workers with short polls aside, they look as if they were held.
+            let least = if in_vain == 0 || held_up.is_some() {
+                nanoseconds(SHORTEST)
+            } else {
+                after.saturating_mul(1 << in_vain.min(MOST_DOUBLINGS))
+            };
+            thread::park_timeout(Duration::from_nanos(wait.max(least)));
         } else if let Some(held_up) = held_up {
+            in_vain = 0;
             spare.act_for(held_up);
             last_held = time::clock();
         } else {
-            spare.stand_by();
+            in_vain = if spare.stand_by() { 0 } else { in_vain + 1 };
             last_held = time::clock();
         }
     }
@@ -108,7 +121,9 @@ impl<V: ExternalScheduler> Spare<'_, V> {
 
     /// Sleeps until there is something for this spare worker to do, and watches for events if no
     /// worker does.
-    fn stand_by(&mut self) {
+    ///
+    /// Returns false if there was no event: it was called, or relieved.
+    fn stand_by(&mut self) -> bool {
         for entry in self.shared.entries().iter() {
             // Its poll lasts, so it checks for no events.
             (self.shared.watch).end_short_polling(&entry.parker, || ());
@@ -125,7 +140,9 @@ impl<V: ExternalScheduler> Spare<'_, V> {
             );
         }
         self.shared.standing_by.fetch_sub(1, Ordering::Relaxed);
+        let has_events = !self.ready_events.is_empty();
         self.wake_waiters();
+        has_events
     }
 
     /// Polls what is more urgent than the poll of `held_up`, until nothing is left or a worker
