@@ -244,8 +244,8 @@ impl Builder {
     /// It is for bulk work whose polls last for a millisecond or more. With short polls, a thread
     /// for bulk work that Linux leaves aside may hold the executor's lock. Picks are strict,
     /// whatever the [`policy`](Self::policy). Spare workers serve the levels of the workers only.
-    /// A coroutine that inherits a more urgent level in the midst of a poll stays on its thread until
-    /// the poll ends.
+    /// A coroutine that inherits a more urgent level in the midst of a poll stays on its thread
+    /// until the poll ends.
     ///
     /// ```
     /// use corank_linux::{Builder, Class, Priority};

@@ -104,8 +104,8 @@ impl SparePool {
         self.asleep.store(false, Ordering::Relaxed);
     }
 
-    /// Sees to it that a spare worker is on duty if the poll of a worker lasts at this moment or one
-    /// was wanted before, and that another one is if the poll of a spare worker lasts.
+    /// Sees to it that a spare worker is on duty if the poll of a worker lasts at this moment, or
+    /// one was wanted before, and that another one is if the poll of a spare worker lasts.
     ///
     /// Returns true if the caller is to start a thread for one more. That counts as on duty from
     /// now on. Called by the watchdog.
