@@ -260,7 +260,7 @@ fn picks_are_strict() {
     assert_eq!(scene.worker().run_until_idle(), 1);
 }
 
-/// G3: a spare worker gives way to what is more urgent elsewhere.
+/// G3: a spare worker yields to what is more urgent elsewhere.
 #[test]
 fn gives_way_to_the_system() {
     struct Elsewhere(u8);
