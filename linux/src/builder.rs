@@ -308,11 +308,11 @@ impl Builder {
     /// task runs on a level of its own.
     ///
     /// Coroutines that are at least as urgent as `level` share the workers with tokio's tasks: a
-    /// worker that has polled coroutines for 25 µs polls up to eight tasks. Less urgent coroutines
-    /// run when no task of tokio is ready, and after 16 such turns. A coroutine that becomes ready
-    /// while all workers poll tasks of tokio usually runs after the first of these polls. It waits
-    /// no longer than two ticks of the watchdog ([`WATCHDOG_TICK`](crate::WATCHDOG_TICK)) and three
-    /// polls.
+    /// worker that has polled coroutines for 25 µs polls up to sixteen tasks. Less urgent
+    /// coroutines run when no task of tokio is ready, and after 16 such turns. A coroutine that
+    /// becomes ready while all workers poll tasks of tokio usually runs after the first of these
+    /// polls. It waits no longer than two ticks of the watchdog
+    /// ([`WATCHDOG_TICK`](crate::WATCHDOG_TICK)) and three polls.
     ///
     /// Such a runtime has no spare workers, so a long poll belongs into `spawn_blocking` or tokio's
     /// `block_in_place`. It cannot join a domain or have threads of a class for bulk work.

@@ -47,7 +47,7 @@ mod host;
 use events::Timer;
 
 /// Limits the tasks of tokio that a busy thread polls between two checks for events.
-const EVENT_INTERVAL: u32 = 8;
+const EVENT_INTERVAL: u32 = 16;
 /// Limits the tasks of its own queue that a thread polls before it takes one that came from outside
 /// of tokio's threads.
 const GLOBAL_QUEUE_INTERVAL: u32 = 2;
