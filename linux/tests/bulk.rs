@@ -56,7 +56,10 @@ fn work_runs_on_threads_of_its_levels() {
     for (class, expected) in classes {
         let runtime = builder(class).build().unwrap();
         for at in [0, 39, 40, 63] {
-            let (name, policy, nice) = runtime.block_on_at(level(at), async { scheduled() });
+            let where_it_runs = runtime.handle().spawn(level(at), async { scheduled() });
+            // The coroutine that waits donates no more urgent level.
+            let result = runtime.block_on_at(level(63), where_it_runs.unwrap());
+            let (name, policy, nice) = result.unwrap();
             if at < 40 {
                 assert_eq!((&*name, policy, nice), ("b-0", own_policy, own_nice));
             } else {

@@ -195,15 +195,19 @@ fn a_blocking_call_finds_both_runtimes() {
 #[test]
 fn block_in_place_keeps_no_coroutine_waiting() {
     run(|| async {
-        let (send, receive) = std::sync::mpsc::channel();
-        let other = spawn(super::level(32), async move {
-            // Needs a worker while the first one blocks.
-            sleep(Duration::from_millis(1)).await;
-            send.send(5).unwrap();
+        // Not in the coroutine of `block_on`, for whose thread a worker waits.
+        let blocks = spawn(super::level(32), async {
+            let (send, receive) = std::sync::mpsc::channel();
+            let other = spawn(super::level(32), async move {
+                // Needs a worker while the first one blocks.
+                sleep(Duration::from_millis(1)).await;
+                send.send(5).unwrap();
+            });
+            let received = task::block_in_place(|| receive.recv_timeout(super::LONG));
+            assert_eq!(received, Ok(5));
+            other.unwrap().await.unwrap();
         });
-        let received = task::block_in_place(|| receive.recv_timeout(super::LONG));
-        assert_eq!(received, Ok(5));
-        other.unwrap().await.unwrap();
+        blocks.unwrap().await.unwrap();
     });
 }
 
