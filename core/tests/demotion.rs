@@ -152,6 +152,8 @@ fn without_a_clock_time_is_what_advance_says() {
     assert_eq!(executor.live(), 0);
 }
 
+/// Statistics read the clock as well.
+#[cfg(not(feature = "stats"))]
 #[test]
 fn the_clock_is_read_before_polls_and_after_those_that_yield() {
     let executor = timed(Demotion::after(QUANTUM));
