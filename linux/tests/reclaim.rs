@@ -44,8 +44,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Many coroutines sleep at once and are cancelled. While the runtime has nothing to do, all memory of their
-/// futures goes back; what stays is the table.
+/// Many coroutines sleep at once and are cancelled. While the runtime has nothing to do, all memory
+/// of their futures goes back; what stays is the table.
 #[test]
 fn memory_of_many_sleepers_goes_back() {
     let runtime = Builder::new().workers(2).build().unwrap();
