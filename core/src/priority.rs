@@ -106,27 +106,27 @@ impl TryFrom<u8> for Priority {
 pub(crate) struct LevelCell(Cell<u8>);
 
 impl LevelCell {
-    const NOBODY: u8 = LEVELS as u8;
+    const EMPTY: u8 = LEVELS as u8;
 
     pub(crate) const fn new() -> Self {
-        Self(Cell::new(Self::NOBODY))
+        Self(Cell::new(Self::EMPTY))
     }
 
     #[inline]
     pub(crate) fn get(&self) -> Option<Priority> {
         let level = self.0.get();
-        (level != Self::NOBODY).then_some(Priority(level))
+        (level != Self::EMPTY).then_some(Priority(level))
     }
 
     /// Tests whether this is the level: one comparison of bytes.
     #[inline]
     pub(crate) fn is(&self, level: Option<Priority>) -> bool {
-        self.0.get() == level.map_or(Self::NOBODY, Priority::level)
+        self.0.get() == level.map_or(Self::EMPTY, Priority::level)
     }
 
     #[inline]
     pub(crate) fn set(&self, level: Option<Priority>) {
-        self.0.set(level.map_or(Self::NOBODY, Priority::level));
+        self.0.set(level.map_or(Self::EMPTY, Priority::level));
     }
 }
 
