@@ -134,14 +134,21 @@ fn competitor(level: u8, gate: &OwnedFd, book: &OwnedFd, ready: &OwnedFd) -> Pid
 
 /// Returns the number of frames that a child takes which only waits.
 fn frames_of_a_child() -> usize {
-    let Pipe { reader, writer } = Pipe::new().expect("a pipe");
+    let pipe = || Pipe::new().expect("a pipe");
+    let (gate, ready) = (pipe(), pipe());
+    // Other harts may still free what earlier children had.
+    process::quiesce();
     let before = process::frames_free();
     let child = process::spawn(|| {
+        ready.writer.write(&[1]).expect("room");
         // Until the parent has counted.
-        i32::from(reader.read(&mut [0]) != Ok(1))
+        i32::from(gate.reader.read(&mut [0]) != Ok(1))
     });
+    // The child has touched its stack then, on whatever hart.
+    assert_eq!(ready.reader.read(&mut [0]), Ok(1));
+    process::quiesce();
     let frames = before - process::frames_free();
-    writer.write(&[1]).expect("room");
+    gate.writer.write(&[1]).expect("room");
     assert_eq!(
         process::wait(child.expect("a process")).map(|ended| ended.code),
         Ok(0)
