@@ -39,7 +39,8 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use corank::{
-    Config, Deadlines, Executor, Interrupted, Levels, Policy, Priority, Published, Step, SystemView,
+    Config, Deadlines, Demotion, Executor, Interrupted, Levels, Policy, Priority, Published, Step,
+    SystemView,
 };
 use corank_abi::call;
 
@@ -118,14 +119,50 @@ pub fn run<T: 'static>(
     run_under(Policy::Strict, priority, global, main)
 }
 
-/// Does what [`run`] does, with a policy of choosing among the levels.
+/// How an executor chooses among its ready coroutines.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Choice {
+    policy: Policy,
+    demotion: Option<Demotion>,
+}
+
+impl Choice {
+    /// Demotes coroutines that compute for long without waiting (rules B7 to B14).
+    #[must_use]
+    pub fn demotion(mut self, demotion: Demotion) -> Self {
+        self.demotion = Some(demotion);
+        self
+    }
+}
+
+impl From<Policy> for Choice {
+    fn from(policy: Policy) -> Self {
+        Self {
+            policy,
+            demotion: None,
+        }
+    }
+}
+
+/// Does what [`run`] does, with another choice among the ready coroutines.
 ///
-/// Under [`Policy::Bounded`] no level starves (rules B2 to B6).
+/// Under [`Policy::Bounded`] no level starves (rules B2 to B6). With a [`Demotion`] short work goes
+/// before long work of the same level:
+///
+/// ```no_run
+/// use core::time::Duration;
+/// use corank_user::corank::Demotion;
+/// use corank_user::runtime::{self, Choice, Global};
+/// use corank_user::{Policy, Priority};
+///
+/// let choice = Choice::from(Policy::Strict).demotion(Demotion::after(Duration::from_micros(100)));
+/// runtime::run_under(choice, Priority::DEFAULT, Global::Relaxed, async {});
+/// ```
 ///
 /// # Panics
 /// As [`block_on`].
 pub fn run_under<T: 'static>(
-    policy: Policy,
+    choice: impl Into<Choice>,
     priority: Priority,
     global: Global,
     main: impl Future<Output = T> + 'static,
@@ -135,9 +172,13 @@ pub fn run_under<T: 'static>(
     }
     let presence = Presence::new();
     let ring = Ring::try_here();
-    let mut config = (Config::new().policy(policy))
+    let choice = choice.into();
+    let mut config = (Config::new().policy(choice.policy))
         .clock(time::nanoseconds)
         .notify(interrupt::waker());
+    if let Some(demotion) = choice.demotion {
+        config = config.demotion(demotion);
+    }
     if let Some(published) = presence.published() {
         config = config.publish_to(published);
     }

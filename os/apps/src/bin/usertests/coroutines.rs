@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::Poll;
 
 use corank_user::corank::{self, JoinError};
-use corank_user::{Priority, block_on, page, ring, runtime, spawn, thread, yield_now};
+use corank_user::{Policy, Priority, block_on, page, ring, runtime, spawn, thread, yield_now};
 
 use crate::support::{exit_code, pipe, tests};
 
@@ -15,6 +15,7 @@ tests![
     main_returns_a_value,
     the_most_urgent_runs_first,
     first_in_first_out_within_a_level,
+    long_work_goes_behind_short_work_of_its_level,
     a_new_priority_counts_at_once,
     cancelled_coroutines_do_not_run,
     a_hundred_thousand_coroutines_run,
@@ -88,6 +89,44 @@ fn first_in_first_out_within_a_level() {
         }
     });
     assert_eq!(*log.borrow(), [0, 1, 2, 0, 1, 2]);
+}
+
+fn long_work_goes_behind_short_work_of_its_level() {
+    const POLLS: u8 = 4;
+    let run = |choice: runtime::Choice| {
+        let log = Log::default();
+        let theirs = Rc::clone(&log);
+        runtime::run_under(choice, level(63), runtime::Global::Relaxed, async move {
+            let long = Rc::clone(&theirs);
+            let long = spawn(level(20), async move {
+                for _ in 0..2 * POLLS {
+                    note(&long, 0);
+                    yield_now().await;
+                }
+            });
+            // After the long one's first polls, a few short ones that wait for each other.
+            let short = spawn(level(20), async move {
+                for number in 1..=3 {
+                    for _ in 1..POLLS {
+                        yield_now().await;
+                    }
+                    let log = Rc::clone(&theirs);
+                    let task = spawn(level(20), async move { note(&log, number) });
+                    task.expect("memory").await.expect("it ends");
+                }
+            });
+            for handle in [long, short] {
+                handle.expect("memory").await.expect("it ends");
+            }
+        });
+        log.take()
+    };
+    let demotion = corank::Demotion::after_polls(POLLS);
+    let strict = run(Policy::Strict.into());
+    let demoted = run(runtime::Choice::from(Policy::Strict).demotion(demotion));
+    let last = |log: &[u32], number| log.iter().rposition(|&at| at == number);
+    assert!(last(&strict, 0) < last(&strict, 3), "{strict:?}");
+    assert!(last(&demoted, 0) > last(&demoted, 3), "{demoted:?}");
 }
 
 fn a_new_priority_counts_at_once() {
