@@ -89,7 +89,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mut rows = Vec::new();
     let mut left_out = Vec::new();
     for group in stages.chunk_by(|one, next| one.beside_others && next.beside_others) {
-        let results = side_by_side(group, |stage| {
+        let results = side_by_side(group, processors(), |stage| {
             let too_long = options.quick && start.elapsed() + times.of_quick(stage.name) > BUDGET;
             (!too_long).then(|| run_stage(stage, change.as_ref()))
         });
@@ -182,11 +182,20 @@ fn run_stage(stage: &Stage, change: Option<&Change>) -> (Outcome, Duration) {
     (outcome, took)
 }
 
-/// Does `work` for each of `items`, as many at a time as the machine has processors.
+/// Returns how many processors the machine has.
+fn processors() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Does `work` for each of `items`, `at_once` of them at a time.
 ///
 /// Returns the results in the order of the items. Items are begun in order, each when one before it
 /// has ended.
-fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+fn side_by_side<T: Sync, R: Send>(
+    items: &[T],
+    at_once: usize,
+    work: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let results = Mutex::new(BTreeMap::new());
     let worker = || {
@@ -198,9 +207,8 @@ fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) ->
             results.insert(at, result);
         }
     };
-    let processors = thread::available_parallelism().map_or(1, NonZero::get);
     thread::scope(|scope| {
-        for _ in 0..processors.min(items.len()) {
+        for _ in 0..at_once.min(items.len()) {
             scope.spawn(worker);
         }
     });
@@ -245,7 +253,8 @@ impl Context {
         Ok(Outcome::of_command(&self.command(&disk.fsck())?))
     }
 
-    /// Does `work` for each of `items`, as [`side_by_side`] does, and adds up the outcomes.
+    /// Does `work` for each of `items`, as many at a time as the machine has processors, and adds
+    /// up the outcomes.
     ///
     /// # Errors
     /// The first error in the order of the items. The others are done nevertheless.
@@ -254,8 +263,29 @@ impl Context {
         items: &[T],
         work: impl Fn(&T, &mut Context) -> Result<Outcome> + Sync,
     ) -> Result<Outcome> {
+        self.at_once(processors(), items, work)
+    }
+
+    /// Does `work` for all `items` at the same time: for work that waits more than it computes.
+    ///
+    /// # Errors
+    /// As [`side_by_side`](Self::side_by_side).
+    fn all_at_once<T: Sync>(
+        &self,
+        items: &[T],
+        work: impl Fn(&T, &mut Context) -> Result<Outcome> + Sync,
+    ) -> Result<Outcome> {
+        self.at_once(items.len(), items, work)
+    }
+
+    fn at_once<T: Sync>(
+        &self,
+        at_once: usize,
+        items: &[T],
+        work: impl Fn(&T, &mut Context) -> Result<Outcome> + Sync,
+    ) -> Result<Outcome> {
         let mut outcome = Outcome::default();
-        for result in side_by_side(items, |item| work(item, &mut self.clone())) {
+        for result in side_by_side(items, at_once, |item| work(item, &mut self.clone())) {
             outcome.add(result?);
         }
         Ok(outcome)

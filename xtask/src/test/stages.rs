@@ -299,7 +299,7 @@ pub(super) const STAGES: &[Stage] = &[
         about: "the operating system from inside, in QEMU, on one, two and four harts",
         sources: Sources::Path("os/apps/src/bin/usertests"),
         reads: SYSTEM,
-        limit: minutes(4),
+        limit: minutes(6),
         beside_others: false,
         run: machine::usertests,
     },
