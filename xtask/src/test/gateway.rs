@@ -21,6 +21,9 @@ const CORPUS: &str = "cpp/edge/gateway/tests/corpus";
 /// It always tries the same ones.
 const FUZZED: [&str; 3] = ["-runs=100000", "-max_len=1024", "-seed=1"];
 
+/// A part of the stage.
+type Part<'a> = dyn Fn(&mut Context) -> Result<Outcome> + Sync + 'a;
+
 /// Runs all tests with both compilers, then the build that users make.
 ///
 /// They are the tests without sockets, the fuzzer, which sends any bytes as datagrams, and the
@@ -42,11 +45,28 @@ pub(super) fn tests(context: &mut Context) -> Result<Outcome> {
         outcome.add(fuzz(context, compiler, fuzzer)?);
         Ok(outcome)
     })?;
-    // In turn: these find ports that are free, and use them a moment later.
-    for (_, programs) in &built {
+    // The programs wait most of the time, so a processor is left for the build.
+    let rest: [&Part<'_>; 2] = [&|context| run_programs(context, &built), &build_service];
+    outcome.add(context.side_by_side(&rest, |part, context| part(context))?);
+    Ok(outcome)
+}
+
+/// Runs the programs with sensors, files and a broker.
+///
+/// One compiler's after the other's: the tests find ports that are free, and use them a moment
+/// later.
+fn run_programs(context: &mut Context, built: &[(&str, PathBuf)]) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    for (_, programs) in built {
         outcome.add(suite(context, &programs.join("gateway-system-tests"))?);
     }
+    Ok(outcome)
+}
+
+/// Makes the build that users make.
+fn build_service(context: &mut Context) -> Result<Outcome> {
     let (preset, programs) = SERVICE;
+    let mut outcome = Outcome::default();
     for program in programs {
         cpp::build(preset, program, &mut context.progress)?;
         outcome.add(Outcome::passed());
