@@ -12,7 +12,7 @@ use corank::{Levels, Priority, Step};
 use crate::class::Class;
 use crate::external_scheduler::ExternalScheduler;
 use crate::idle::Parker;
-use crate::shared::{Role, Shared, WorkerEntry};
+use crate::shared::{Shared, WorkerEntry, WorkerRole};
 use crate::time;
 use crate::worker::{Batch, CountingView, WorkerWaker};
 
@@ -30,17 +30,20 @@ pub(crate) fn serve(
     shared.entries().push(WorkerEntry {
         parker: parker.clone(),
         worker: worker.id(),
-        role: Role::Bulk,
+        role: WorkerRole::Bulk,
         sleeper: None,
     });
     let counting = CountingView { view, parker };
     let mut batch = Batch::new();
     while !shared.stopping.load(Ordering::Acquire) {
         let start = time::clock();
+        parker.begin_batch(start);
         let (step, polls) = worker.run_some(&counting, batch.limit());
         shared.note_progress();
+        let now = time::clock();
+        parker.count_batch(now);
         match step {
-            Step::Ran => batch.adapt(polls, time::clock() - start),
+            Step::Ran => batch.adapt(polls, now - start),
             Step::Elsewhere => view.step_aside(),
             Step::Idle => {
                 view.idle();

@@ -10,6 +10,7 @@ use corank::{CoroutineId, ExecutorId, Priority, SharedHandle, SpawnError};
 
 use crate::reactor::Reactor;
 use crate::shared::{self, Shared};
+use crate::snapshot::Metrics;
 
 /// Owns the result of a coroutine.
 ///
@@ -123,6 +124,16 @@ impl Handle {
     /// Counts the coroutines that have not exited.
     pub fn live(&self) -> usize {
         self.0.executor.live()
+    }
+
+    /// Returns the figures of the runtime at this moment.
+    ///
+    /// Those of the workers, of spare workers and of live coroutines are always there: each worker
+    /// stores its times once for each batch of polls. Those by level are there if the runtime
+    /// counts its coroutines; see [`Metrics::coroutines`]. A call takes some microseconds, and
+    /// locks out the workers for none of it.
+    pub fn metrics(&self) -> Metrics {
+        self.0.metrics()
     }
 
     /// Returns the handle of the tokio runtime that this runtime hosts; `None` if it hosts none.

@@ -33,6 +33,12 @@ const WATCHES: u8 = 2;
 /// Woken, and has not polled since.
 const NOTIFIED: u8 = 3;
 
+/// Set in a worker's busy time while it is inside a batch. The rest is then the time at which the
+/// batch began, less the time in batches before, and otherwise the time in batches.
+///
+/// So one word says all, and a reader never finds one half of a change.
+const BATCH: u64 = 1 << 63;
+
 /// Parks one worker, and wakes it.
 pub(crate) struct Parker {
     state: AtomicU8,
@@ -46,6 +52,10 @@ pub(crate) struct Parker {
     /// When the last batch of polls began, in nanoseconds of the runtime's clock; 0 before the
     /// first one, and while a spare worker does not poll.
     batch: AtomicU64,
+    /// The time in batches; see [`BATCH`].
+    busy: AtomicU64,
+    /// The number of the poll that the watchdog has found twice, and when it found it first.
+    held: (AtomicU64, AtomicU64),
     thread: Thread,
 }
 
@@ -67,6 +77,8 @@ impl Parker {
             short_polling: AtomicBool::new(false),
             polls: AtomicU64::new(0),
             batch: AtomicU64::new(0),
+            busy: AtomicU64::new(0),
+            held: (AtomicU64::new(0), AtomicU64::new(0)),
             thread: thread::current(),
         }
     }
@@ -101,6 +113,44 @@ impl Parker {
     /// Notes that a batch of polls begins; called by the worker itself.
     pub(crate) fn begin_batch(&self, now: u64) {
         self.batch.store(now, Ordering::Relaxed);
+        // Only this worker writes it.
+        let busy = self.busy.load(Ordering::Relaxed);
+        let begin = now.saturating_sub(busy) | BATCH;
+        self.busy.store(begin, Ordering::Relaxed);
+    }
+
+    /// Counts the time of a batch of polls that ends; called by the worker itself.
+    pub(crate) fn count_batch(&self, now: u64) {
+        let begin = self.busy.load(Ordering::Relaxed) & !BATCH;
+        self.busy
+            .store(now.saturating_sub(begin), Ordering::Relaxed);
+    }
+
+    /// Returns the time that the worker has spent in batches of polls until now, in nanoseconds.
+    pub(crate) fn busy_time(&self, now: u64) -> u64 {
+        let busy = self.busy.load(Ordering::Relaxed);
+        if busy & BATCH == 0 {
+            busy
+        } else {
+            now.saturating_sub(busy & !BATCH)
+        }
+    }
+
+    /// Notes that the watchdog has found the poll with this number before, at `since`; 0 for a poll
+    /// that it has found once.
+    pub(crate) fn note_held(&self, poll: u64, since: u64) {
+        self.held.1.store(0, Ordering::Relaxed);
+        self.held.0.store(poll, Ordering::Relaxed);
+        // Release, and Acquire in `held_since`: the number is that of this time.
+        self.held.1.store(since, Ordering::Release);
+    }
+
+    /// Returns when the watchdog found the poll first that the worker is inside of; `None` if it
+    /// has not found it twice.
+    pub(crate) fn held_since(&self) -> Option<u64> {
+        let since = self.held.1.load(Ordering::Acquire);
+        let poll = self.held.0.load(Ordering::Relaxed);
+        (since != 0 && poll == self.polls()).then_some(since)
     }
 
     /// Notes that a spare worker polls no more for now.

@@ -74,11 +74,14 @@
 //! - `tracing`: spans of coroutines, and an event for each blocked worker.
 //! - `domain`: priorities that processes share (see [`Builder::domain`]).
 //! - `figures`: `corank top` shows the coroutines of a runtime in a domain.
+//! - `metrics`: figures of coroutines by level (see `Builder::metrics`), and their export through
+//!   the crate `metrics`.
 //! - `hooks`: an observer of each transition of a coroutine (see `Builder::observer`).
 //!
 //! # Where to find what
 //! - [`main`], [`Runtime`], [`Builder`]; [`spawn`], [`JoinHandle`], [`Handle`]; [`at`] to run a
 //!   part of a coroutine on another level; [`spawn_blocking`] for calls that block.
+//! - [`Runtime::metrics`]: the figures of a running service.
 //! - [`time`]: sleeping and time limits. [`sync`]: locks with priority inheritance, semaphores,
 //!   events, channels.
 //! - [`process`]: child processes. [`signal`]: Ctrl-C and other signals.
@@ -106,8 +109,10 @@ mod handle;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 mod idle;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod net;
-#[cfg(feature = "figures")]
+#[cfg(any(feature = "figures", feature = "metrics"))]
 mod observers;
 pub mod pipe;
 pub mod process;
@@ -117,6 +122,7 @@ mod reclaim;
 mod runtime;
 mod shared;
 pub mod signal;
+mod snapshot;
 mod sources;
 #[cfg(feature = "tracing")]
 mod span;
@@ -158,10 +164,13 @@ pub use corank::{
 pub use corank::{Exit, Observer};
 #[cfg(feature = "domain")]
 pub use corank_domain as domain;
+pub use corank_figures::{Coroutines, Histogram, LevelState};
 #[cfg(feature = "macros")]
 pub use corank_linux_macros::{main, test};
 pub use handle::{Entered, Handle, JoinHandle, spawn};
 pub use runtime::{Runtime, Unfinished};
+pub use shared::WorkerRole;
+pub use snapshot::{Metrics, SpareMetrics, WorkerMetrics};
 pub use spare_pool::SPARE_WORKER_AFTER;
 pub use watchdog::WATCHDOG_TICK;
 pub use worker::{POLLS_PER_CHECK, TIME_PER_CHECK, TIME_PER_WATCHED_CHECK};

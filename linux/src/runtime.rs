@@ -21,6 +21,7 @@ use crate::class::Class;
 use crate::external_scheduler::ExternalScheduler;
 use crate::handle::{Entered, Handle, enter};
 use crate::shared::Shared;
+use crate::snapshot::Metrics;
 use crate::{blocking, bulk, spare, watchdog, worker};
 
 /// Owns coroutines, the workers that run them, and their I/O.
@@ -107,6 +108,16 @@ impl Threads {
         Err(io::Error::new(io::ErrorKind::Unsupported, message))
     }
 
+    /// Shows the state of the threads to the watchers of the domain, if there is one.
+    fn report(&self, now: u64) {
+        #[cfg(feature = "domain")]
+        if let Some((participant, _)) = &self.domain {
+            self.shared.report_to(participant, now);
+        }
+        #[cfg(not(feature = "domain"))]
+        let _ = now;
+    }
+
     /// Starts the thread with this number.
     fn start(&self, number: usize, name: &str, task: Task) -> io::Result<thread::JoinHandle<()>> {
         #[cfg(feature = "domain")]
@@ -164,25 +175,31 @@ impl Runtime {
     }
 
     #[cfg_attr(
-        not(feature = "domain"),
-        expect(unused_mut, reason = "it gives its domain")
+        not(any(feature = "domain", feature = "metrics")),
+        expect(unused_mut, reason = "it gives its domain, and gets an observer")
     )]
     fn start(mut builder: Builder) -> io::Result<Self> {
-        #[cfg(not(feature = "domain"))]
-        let config = builder.config();
         #[cfg(feature = "domain")]
-        let (config, domain) = match builder.join()? {
-            None => (builder.config(), None),
+        let domain = match builder.join()? {
+            None => None,
             Some(participant) => {
-                #[cfg(feature = "figures")]
-                builder.observe_for(&participant);
                 let published = participant.publish().map_err(io::Error::other)?;
-                let config = builder.config().publish_to(published);
-                (config, Some((participant, published)))
+                Some((participant, published))
             }
         };
-        let spare_after = builder.spare_after();
-        let shared = Arc::new(Shared::new(config, spare_after, builder.bulk_class())?);
+        // Those in the page of the domain, if there is one, so that each poll is counted once.
+        #[cfg(feature = "domain")]
+        let page = (domain.as_ref()).map(|(participant, _)| participant.figures());
+        #[cfg(not(feature = "domain"))]
+        let page = None;
+        let figures = builder.count_coroutines(page);
+        let config = builder.config();
+        #[cfg(feature = "domain")]
+        let config = match domain {
+            Some((_, published)) => config.publish_to(published),
+            None => config,
+        };
+        let shared = Arc::new(Shared::new(config, &builder, figures)?);
         shared.publish();
         let (ends, ended) = mpsc::channel();
         let mut runtime = Self {
@@ -221,7 +238,15 @@ impl Runtime {
                 runtime.threads.push(Some(thread));
             }
         }
-        if workers > 1 || builder.blocked_report().is_some() || spare_after.is_some() {
+        #[cfg(feature = "domain")]
+        let reports = threads.domain.is_some();
+        #[cfg(not(feature = "domain"))]
+        let reports = false;
+        let finds_long_polls = workers > 1
+            || builder.blocked_report().is_some()
+            || builder.spare_after().is_some()
+            || figures.is_some();
+        if finds_long_polls || reports {
             runtime.start_watchdog(threads, &builder)?;
         }
         Ok(runtime)
@@ -243,7 +268,9 @@ impl Runtime {
                 };
                 let start_spare: Option<&watchdog::StartSpare<'_>> =
                     has_spares.then_some(&start_spare);
-                watchdog::run(&threads.shared, blocked_report.as_ref(), start_spare);
+                let report = |now| threads.report(now);
+                let shared = &threads.shared;
+                watchdog::run(shared, blocked_report.as_ref(), start_spare, report);
             })?;
         self.threads.push(Some(thread));
         Ok(())
@@ -252,6 +279,13 @@ impl Runtime {
     /// Returns a handle. It may outlive the runtime; then it refuses to spawn.
     pub fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// Returns the figures of this moment: of workers, spare workers and coroutines.
+    ///
+    /// See [`Handle::metrics`], which coroutines and other threads call.
+    pub fn metrics(&self) -> Metrics {
+        self.handle.metrics()
     }
 
     /// Runs `future` as a coroutine of [`Priority::DEFAULT`], waits for it and returns its output.

@@ -8,13 +8,15 @@ use std::thread::{JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 use corank::{Config, CoroutineId, ExecutorId, Levels, Priority, SharedExecutor, WorkerId};
+use corank_figures::Figures;
 
+use crate::builder::Builder;
 use crate::class::Class;
 use crate::idle::{Parker, Pause, Wakeup, Watch};
 use crate::reactor::Reactor;
 use crate::reclaim::Reclaim;
 use crate::spare_pool::SparePool;
-use crate::time::nanoseconds;
+use crate::time::{self, nanoseconds};
 
 /// Bounds the time until `drain` notices that a thread outside the runtime cancelled the last
 /// coroutine.
@@ -25,25 +27,29 @@ const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 pub(crate) struct WorkerEntry {
     pub(crate) parker: Arc<Parker>,
     pub(crate) worker: WorkerId,
-    pub(crate) role: Role,
+    pub(crate) role: WorkerRole,
     /// Ends the sleep of a worker that does not sleep in the reactor; `None` for one that does.
     pub(crate) sleeper: Option<Waker>,
 }
 
 /// What the thread of a worker is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WorkerRole {
+    /// Polls coroutines and checks for events.
     Worker,
-    /// Polls in the place of a worker whose poll lasts.
+    /// Polls in the place of a worker whose poll lasts; see
+    /// [`Builder::spare_workers`](crate::Builder::spare_workers).
     Spare,
-    /// Polls work that is not urgent, in a class of its own, and checks for no events.
+    /// Polls work that is not urgent, in a class of its own; see
+    /// [`Builder::bulk`](crate::Builder::bulk).
     Bulk,
 }
 
 impl WorkerEntry {
     /// Tests whether the worker polls nothing and will not before it is woken.
     pub(crate) fn is_inactive(&self) -> bool {
-        if self.role == Role::Spare {
+        if self.role == WorkerRole::Spare {
             self.parker.batch_begun() == 0
         } else {
             self.parker.is_parked()
@@ -71,6 +77,12 @@ pub(crate) struct TokioLink {
 
 /// Holds what the threads, handles and coroutines of one runtime share.
 pub(crate) struct Shared {
+    /// The first part of the threads' names.
+    pub(crate) name: String,
+    /// When the runtime started, in nanoseconds of its clock.
+    pub(crate) started: u64,
+    /// The counters of its coroutines, if they are counted.
+    pub(crate) figures: Option<&'static Figures>,
     pub(crate) executor: SharedExecutor,
     pub(crate) reactor: Arc<Reactor>,
     pub(crate) watch: Watch,
@@ -141,24 +153,26 @@ impl Shared {
 
     /// Creates the state of a runtime that has no workers yet.
     ///
-    /// `spare_after` is the age of a poll at which a spare worker takes over, if there are any.
-    /// `bulk` is the level from which threads of this class take the work.
+    /// `config` is that of the builder and may have more. An observer in it counts in `figures`.
     ///
     /// # Errors
     /// Fails if there are no descriptors for the reactor.
     pub(crate) fn new(
         config: Config,
-        spare_after: Option<Duration>,
-        bulk: Option<(Priority, Class)>,
+        builder: &Builder,
+        figures: Option<&'static Figures>,
     ) -> io::Result<Self> {
         Ok(Self {
+            name: builder.thread_name().to_string(),
+            started: time::clock(),
+            figures,
             executor: SharedExecutor::with(config),
             reactor: Arc::new(Reactor::new()?),
             watch: Watch::new(),
             reclaim: Reclaim::new(),
-            spare_after: spare_after.map_or(u64::MAX, nanoseconds),
+            spare_after: builder.spare_after().map_or(u64::MAX, nanoseconds),
             spares: SparePool::new(),
-            bulk,
+            bulk: builder.bulk_class(),
             standing_by: AtomicUsize::new(0),
             spare_threads: Mutex::new(Some(Vec::new())),
             entries: Mutex::default(),
@@ -211,7 +225,9 @@ impl Shared {
     /// Wakes a parked worker, if there is one, to check for events that no other worker checks for.
     pub(crate) fn wake_successor(&self) {
         let entries = self.entries();
-        let mut others = entries.iter().filter(|entry| entry.role != Role::Bulk);
+        let mut others = entries
+            .iter()
+            .filter(|entry| entry.role != WorkerRole::Bulk);
         let _ = others.any(|entry| entry.parker.wake_sleeper());
     }
 
@@ -219,7 +235,9 @@ impl Shared {
     pub(crate) fn relieve_spares(&self) {
         if self.standing_by.load(Ordering::Relaxed) > 0 {
             let entries = self.entries();
-            let spares = entries.iter().filter(|entry| entry.role == Role::Spare);
+            let spares = entries
+                .iter()
+                .filter(|entry| entry.role == WorkerRole::Spare);
             for entry in spares.filter(|entry| entry.parker.is_parked()) {
                 if entry.parker.wake() == Wakeup::Interrupt {
                     self.reactor.interrupt();
@@ -242,6 +260,13 @@ impl Shared {
         let threads = self.spare_threads.lock();
         let threads = threads.unwrap_or_else(PoisonError::into_inner).take();
         threads.unwrap_or_default()
+    }
+
+    /// Counts the threads of spare workers; none once the runtime stops.
+    pub(crate) fn count_spares(&self) -> usize {
+        let threads = self.spare_threads.lock();
+        let threads = threads.unwrap_or_else(PoisonError::into_inner);
+        threads.as_ref().map_or(0, Vec::len)
     }
 
     pub(crate) fn wake_all(&self) {

@@ -22,7 +22,7 @@ use crate::class;
 use crate::external_scheduler::ExternalScheduler;
 use crate::idle::Parker;
 use crate::reactor::ReadyEvents;
-use crate::shared::{Role, Shared, WorkerEntry};
+use crate::shared::{Shared, WorkerEntry, WorkerRole};
 use crate::spare_pool::SHORTEST;
 use crate::time::{self, nanoseconds};
 use crate::worker::{Batch, CountingView, WorkerWaker, is_check_due, park};
@@ -55,7 +55,7 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
     shared.entries().push(WorkerEntry {
         parker: parker.clone(),
         worker: worker.id(),
-        role: Role::Spare,
+        role: WorkerRole::Spare,
         sleeper: None,
     });
     let mut spare = Spare {
@@ -107,10 +107,10 @@ impl<V: ExternalScheduler> Spare<'_, V> {
     fn last_batch(&self) -> Option<u64> {
         let mut last = 0;
         for entry in self.shared.entries().iter() {
-            if entry.worker == self.worker.id() || entry.role == Role::Bulk {
+            if entry.worker == self.worker.id() || entry.role == WorkerRole::Bulk {
                 continue;
             }
-            if entry.role == Role::Worker && entry.parker.is_parked() {
+            if entry.role == WorkerRole::Worker && entry.parker.is_parked() {
                 return None;
             }
             // Of a spare worker that does not poll it is 0.
@@ -158,6 +158,7 @@ impl<V: ExternalScheduler> Spare<'_, V> {
             let (step, polls) = (self.worker).run_for(held_up, &self.view, batch.limit());
             self.shared.note_progress();
             let now = time::clock();
+            self.parker.count_batch(now);
             match step {
                 Step::Ran => {
                     batch.adapt(polls, now - start);

@@ -50,6 +50,8 @@ struct Counts {
     called: usize,
     /// Another one was needed, and none was asleep.
     wanted: bool,
+    /// How often one began to poll in the place of a worker.
+    takeovers: u64,
     stopped: bool,
 }
 
@@ -169,7 +171,16 @@ impl SparePool {
 
     /// Counts a spare worker as polling in the place of a worker.
     pub(crate) fn begin_polling(&self) {
-        self.counts().polling += 1;
+        let mut counts = self.counts();
+        counts.polling += 1;
+        counts.takeovers += 1;
+    }
+
+    /// Returns how many spare workers poll in the place of a worker, and how often one began to.
+    #[cfg(not(loom))]
+    pub(crate) fn polling_and_takeovers(&self) -> (usize, u64) {
+        let counts = self.counts();
+        (counts.polling, counts.takeovers)
     }
 
     /// Ends what [`begin_polling`](Self::begin_polling) began.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::blocked::{Blocked, BlockedReport};
 use crate::idle::{Parker, Pause};
-use crate::shared::{Role, Shared, WorkerEntry};
+use crate::shared::{Shared, WorkerEntry, WorkerRole};
 use crate::time::{self, nanoseconds};
 
 /// Sets how often the watchdog runs while a worker is busy.
@@ -41,11 +41,13 @@ struct Seen {
 
 /// Runs the watchdog until the runtime stops.
 ///
-/// `start_spare` starts the thread of one more spare worker.
+/// `start_spare` starts the thread of one more spare worker. `report` is called at the end of each
+/// tick, with the time of the clock.
 pub(crate) fn run(
     shared: &Shared,
     blocked_report: Option<&BlockedReport>,
     start_spare: Option<&StartSpare<'_>>,
+    report: impl Fn(u64),
 ) {
     let pause = shared.pause.get_or_init(Pause::current);
     let first = blocked_report.map_or(u64::MAX, |blocked_report| nanoseconds(blocked_report.after));
@@ -79,12 +81,16 @@ pub(crate) fn run(
             };
             match seen.get_mut(number) {
                 None => seen.push(begin),
-                Some(seen) if seen.polls != polls || entry.is_inactive() => *seen = begin,
+                Some(seen) if seen.polls != polls || entry.is_inactive() => {
+                    *seen = begin;
+                    entry.parker.note_held(polls, 0);
+                }
                 Some(seen) => {
+                    entry.parker.note_held(polls, seen.since);
                     match entry.role {
-                        Role::Worker => worker_lasts = true,
-                        Role::Spare => spare_lasts = true,
-                        Role::Bulk => {}
+                        WorkerRole::Worker => worker_lasts = true,
+                        WorkerRole::Spare => spare_lasts = true,
+                        WorkerRole::Bulk => {}
                     }
                     shared
                         .watch
@@ -111,6 +117,7 @@ pub(crate) fn run(
             // The next tick tries again.
             shared.spares.thread_failed();
         }
+        report(now);
     }
 }
 

@@ -27,7 +27,7 @@ use crate::block_on::Driving;
 use crate::external_scheduler::ExternalScheduler;
 use crate::idle::{Parker, Wakeup};
 use crate::reactor::ReadyEvents;
-use crate::shared::{Role, Shared, WorkerEntry};
+use crate::shared::{Shared, WorkerEntry, WorkerRole};
 use crate::time::{self, nanoseconds};
 
 /// Limits the polls of a busy worker between two checks for events.
@@ -122,7 +122,7 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
     shared.entries().push(WorkerEntry {
         parker: parker.clone(),
         worker: worker.id(),
-        role: Role::Worker,
+        role: WorkerRole::Worker,
         sleeper: None,
     });
     let counting = CountingView { view, parker };
@@ -137,6 +137,7 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
         let (step, polls) = worker.run_some(&counting, batch.limit());
         shared.note_progress();
         let now = time::clock();
+        parker.count_batch(now);
         shared.reclaim.check(&shared.executor, now, polls);
         if polls > 0 {
             short_polling = now - start < nanoseconds(SHORT_POLLS);

@@ -124,3 +124,58 @@ fn a_watcher_sees_the_coroutines_of_a_runtime() {
     assert_eq!(EXITS.0.load(Ordering::Relaxed), 2);
     drop(waiting);
 }
+
+/// A watcher sees the threads of a runtime: workers, busy time, blocked workers, spare workers; and
+/// the inversions inside the process.
+#[cfg(feature = "figures")]
+#[test]
+fn a_watcher_sees_the_threads_of_a_runtime() {
+    use std::sync::mpsc;
+    use std::time::{Duration, Instant};
+
+    const LONG: Duration = Duration::from_secs(60);
+    let mode = std::fs::Permissions::from_mode(0o700);
+    let root = tempfile::Builder::new()
+        .permissions(mode)
+        .tempdir()
+        .unwrap();
+    let domain = || Domain::named("test").root(root.path());
+    let runtime = Builder::new().workers(1).domain(domain()).build().unwrap();
+    let mut watcher = domain().watch().unwrap();
+    let (begin, begun) = mpsc::channel();
+    let (end, ended) = mpsc::channel::<()>();
+    let holds = async move {
+        begin.send(()).unwrap();
+        ended.recv_timeout(LONG).expect("the test ends it");
+    };
+    let held = runtime.handle().spawn(Priority::at::<40>(), holds).unwrap();
+    begun.recv_timeout(LONG).unwrap();
+    let (run, ran) = mpsc::channel();
+    let urgent = async move { run.send(()).unwrap() };
+    drop(runtime.handle().spawn(Priority::at::<3>(), urgent).unwrap());
+    ran.recv_timeout(LONG).expect("a spare worker polls it");
+    let began = Instant::now();
+    let mut state_when = |wanted: &dyn Fn(&corank_linux::domain::RuntimeState) -> bool| loop {
+        let seen = watcher.snapshot();
+        if let Some(state) = seen.first().and_then(|process| process.runtime)
+            && wanted(&state)
+        {
+            return seen[0].clone();
+        }
+        assert!(began.elapsed() < LONG, "{seen:?}");
+        std::thread::yield_now();
+    };
+    let seen = state_when(&|state| state.blocked == 1 && state.takeovers > 0);
+    let state = seen.runtime.unwrap();
+    assert_eq!(state.workers, 1);
+    assert!(state.spare_workers >= 1 && state.busy > Duration::ZERO);
+    let levels = seen.coroutines.unwrap().levels;
+    assert_eq!((levels[0].level.level(), levels[0].inversions), (3, 1));
+    assert_eq!(levels[0].waits.count(), 1);
+    // The runtime itself reads the same counters.
+    let own = runtime.metrics().coroutines.unwrap();
+    assert_eq!(own.levels[0].waits, levels[0].waits);
+    end.send(()).unwrap();
+    runtime.block_on(held).unwrap();
+    state_when(&|state| state.blocked == 0);
+}

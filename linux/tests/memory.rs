@@ -284,3 +284,63 @@ fn an_event_wakes_all_without_memory() {
         drop(scarcity);
     });
 }
+
+/// Counting coroutines needs memory for each 256 more, and goes on without. A coroutine for which
+/// there was none is counted from its next wake on.
+#[cfg(feature = "metrics")]
+#[test]
+fn a_runtime_that_counts_continues_without_memory() {
+    /// Those that there are before: with the first coroutine and the last one, 256.
+    const BEFORE: usize = 254;
+    for allocations in 0..10 {
+        let runtime = Builder::new().workers(1).spare_workers(None);
+        let runtime = runtime.metrics(true).build().unwrap();
+        let polls = |of: u8| {
+            let coroutines = runtime.metrics().coroutines.unwrap();
+            let levels = coroutines.levels.iter();
+            let mut found = levels.filter(|state| state.level == level(of));
+            found.next().map(|state| state.polls)
+        };
+        let first = async move {
+            let waiting =
+                (0..BEFORE).map(|_| spawn(level(40), std::future::pending::<()>()).unwrap());
+            let waiting: Vec<_> = waiting.collect();
+            let inside = spawn(level(30), yield_now()).unwrap();
+            let yields = async {
+                for _ in 0..9 {
+                    yield_now().await;
+                }
+            };
+            let spawned = with_memory_for(allocations, || spawn(level(3), yields));
+            match spawned {
+                Ok(spawned) => {
+                    let scarcity = Scarcity::of(0);
+                    inside.await.unwrap();
+                    spawned.await.unwrap();
+                    drop(scarcity);
+                    drop(waiting);
+                    true
+                }
+                Err(error) => {
+                    assert_eq!(error, SpawnError::OutOfMemory);
+                    false
+                }
+            }
+        };
+        let first = runtime.handle().spawn(level(30), first).unwrap();
+        let is_spawned = runtime.block_on(first).unwrap();
+        // The coroutines within the first 256 are counted in any case.
+        assert!(polls(30) >= Some(1));
+        match (is_spawned, polls(3)) {
+            (false, None) => {}
+            // Without memory for its page it is not counted, and with some it is.
+            (true, None | Some(10)) => {}
+            other => panic!("{other:?} with memory for {allocations} allocations"),
+        }
+        if is_spawned && polls(3).is_some() {
+            assert!(allocations > 0);
+            return;
+        }
+    }
+    panic!("a spawn has few allocations");
+}

@@ -4,8 +4,9 @@ use crate::repository;
 use anyhow::{Context as _, Result};
 
 /// The published crates, each behind its dependencies.
-pub(crate) const CRATES: [&str; 5] = [
+pub(crate) const CRATES: [&str; 6] = [
     "corank",
+    "corank-figures",
     "corank-domain",
     "corank-linux-macros",
     "corank-linux",

@@ -39,7 +39,7 @@ struct Place {
 /// All places of the version.
 ///
 /// The version is read from the first one.
-const PLACES: [Place; 7] = [
+const PLACES: [Place; 8] = [
     Place {
         file: "Cargo.toml",
         before: "[workspace.package]\nversion = \"",
@@ -53,6 +53,11 @@ const PLACES: [Place; 7] = [
     Place {
         file: "Cargo.toml",
         before: "\ncorank-domain = { path = \"linux/domain\", version = \"",
+        after: "\"",
+    },
+    Place {
+        file: "Cargo.toml",
+        before: "\ncorank-figures = { path = \"linux/figures\", version = \"",
         after: "\"",
     },
     Place {

@@ -12,8 +12,6 @@ mod atomic;
 mod claim;
 #[cfg(not(loom))]
 mod clock;
-#[cfg(all(feature = "figures", not(loom)))]
-mod count;
 #[cfg(not(loom))]
 mod domain;
 mod doorbell;
@@ -54,12 +52,16 @@ mod watch;
 mod worker;
 
 #[cfg(not(loom))]
+pub use corank_figures::{Coroutines, Figures, Histogram, LevelState};
+#[cfg(not(loom))]
 pub use domain::{Domain, JoinError, Participant, TooMany};
+#[cfg(not(loom))]
+pub use figures::RuntimeState;
 #[cfg(not(loom))]
 pub use mode::Mode;
 #[cfg(not(loom))]
 pub use scheduling_class::ClassPolicy;
 #[cfg(not(loom))]
-pub use watch::{Activity, Coroutines, LevelState, Process, Watcher, WorkerState};
+pub use watch::{Activity, Process, Watcher, WorkerState};
 #[cfg(not(loom))]
 pub use worker::{Back, Worker};

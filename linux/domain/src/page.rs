@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 /// change.
 ///
 /// Processes with different versions do not see each other, and warn of it.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// The first word of a page.
 const MAGIC: u64 = u64::from_le_bytes(*b"CORANK\0P");
 
@@ -48,7 +48,7 @@ pub(crate) struct Page {
     pub(crate) figures: Figures,
 }
 
-// SAFETY: atomics alone.
+// SAFETY: atomics alone, also in what `corank_figures::Figures` promises.
 unsafe impl Shareable for Page {}
 
 /// The part that does not change after the participant has shown its page to another process,

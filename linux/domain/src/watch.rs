@@ -4,13 +4,14 @@ use crate::agent::LINKS_OF_ONE;
 use crate::claim::{Claim, ClaimState, Nanoseconds};
 use crate::clock;
 use crate::domain::{Domain, JoinError};
-use crate::figures::Figures;
+use crate::figures::RuntimeState;
 use crate::handshake::{self, Introduced};
 use crate::membership::Timing;
 use crate::mode::Mode;
 use crate::page::Page;
 use crate::rendezvous::{self, Name, Rendezvous};
 use corank::{Levels, Priority};
+use corank_figures::Coroutines;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -98,7 +99,7 @@ impl Watcher {
                 _ => None,
             })
             .collect();
-        processes.sort_by_key(|process| process.id);
+        processes.sort_by_key(|process| (process.id, process.participant));
         processes
     }
 
@@ -191,6 +192,8 @@ impl fmt::Debug for Watcher {
 pub struct Process {
     /// The number that Linux has given it.
     pub id: u32,
+    /// The number of the participant, which no other one has: a process may join more than once.
+    pub participant: u64,
     /// The name that it gives itself, without control characters.
     pub name: String,
     /// The mode, which determines when its workers ask.
@@ -211,6 +214,8 @@ pub struct Process {
     pub inverted: Duration,
     /// The longest time that it had been waiting.
     pub longest_inversion: Duration,
+    /// The threads of its runtime, if that reports them.
+    pub runtime: Option<RuntimeState>,
     /// Its coroutines, if it counts them.
     pub coroutines: Option<Coroutines>,
 }
@@ -241,38 +246,6 @@ pub enum Activity {
     Silent,
 }
 
-/// Counts of coroutines, and times.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Coroutines {
-    /// The number of coroutines that wait for something.
-    pub blocked: u64,
-    /// The levels that have had any, the most urgent first.
-    pub levels: Vec<LevelState>,
-}
-
-/// The coroutines of one level.
-///
-/// A poll and the wait before it count for the level at which the poll began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LevelState {
-    /// The level.
-    pub level: Priority,
-    /// The number of ready coroutines.
-    pub ready: u64,
-    /// The number of coroutines that are being polled.
-    pub running: u64,
-    /// The number of polls.
-    pub polls: u64,
-    /// The time in polls.
-    pub run: Duration,
-    /// The time from being ready to being polled.
-    pub wait: Duration,
-    /// The longest such time.
-    pub longest_wait: Duration,
-}
-
 fn load(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
@@ -293,6 +266,7 @@ impl Process {
         }
         Self {
             id: identity.process,
+            participant: identity.id,
             name: identity.name.clone(),
             mode: if identity.strict {
                 Mode::Strict
@@ -308,7 +282,8 @@ impl Process {
             inversions: load(&figures.inversions),
             inverted: time(&figures.inverted),
             longest_inversion: time(&figures.longest_inversion),
-            coroutines: (load(&figures.counting) > 0).then(|| Coroutines::read(figures)),
+            runtime: figures.runtime.read(),
+            coroutines: figures.coroutines.read(),
         }
     }
 }
@@ -333,43 +308,5 @@ impl WorkerState {
             level: claim.level,
             activity,
         })
-    }
-}
-
-impl Coroutines {
-    fn read(figures: &Figures) -> Self {
-        let levels = (0u8..)
-            .zip(&figures.levels.0)
-            .filter_map(|(level, counts)| {
-                let state = LevelState {
-                    level: Priority::new(level)?,
-                    ready: load(&counts.ready),
-                    running: load(&counts.running),
-                    polls: load(&counts.polls),
-                    run: time(&counts.run),
-                    wait: time(&counts.wait),
-                    longest_wait: time(&counts.longest_wait),
-                };
-                (state.ready | state.running | state.polls != 0).then_some(state)
-            });
-        Self {
-            blocked: load(&figures.blocked),
-            levels: levels.collect(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_of_any_size_are_shown() {
-        let figures = Figures::default();
-        let level = &figures.levels.0[3];
-        level.ready.store(u64::MAX, Ordering::Relaxed);
-        level.polls.store(1, Ordering::Relaxed);
-        let shown = Coroutines::read(&figures).levels;
-        assert_eq!((shown.len(), shown[0].ready), (1, u64::MAX));
     }
 }

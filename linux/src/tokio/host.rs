@@ -13,7 +13,7 @@ use corank::{Priority, Step, SystemView};
 use super::Hosting;
 use crate::block_on::Driving;
 use crate::idle::{Parker, Wakeup};
-use crate::shared::{Role, Shared, WorkerEntry};
+use crate::shared::{Shared, WorkerEntry, WorkerRole};
 use crate::time::{self, nanoseconds};
 use crate::worker::Batch;
 
@@ -167,7 +167,7 @@ pub(super) async fn run<E: Send>(hosting: Arc<Hosting>, kick: Kick, end: E) {
     shared.entries().push(WorkerEntry {
         parker: parker.clone(),
         worker: worker.id(),
-        role: Role::Worker,
+        role: WorkerRole::Worker,
         sleeper: Some(task),
     });
     let mut batch = Batch::new();
@@ -177,18 +177,21 @@ pub(super) async fn run<E: Send>(hosting: Arc<Hosting>, kick: Kick, end: E) {
     let mut turns = Turns::new().await;
     while !shared.stopping.load(Ordering::Acquire) {
         let tokio = (!turns.quiet && hosting.has_other_tasks()).then_some(hosting.level);
-        let start = measured.then(time::clock);
+        let start = time::clock();
+        parker.begin_batch(start);
         let limit = if measured { batch.limit() } else { FIRST_BATCH };
         POLLS_COROUTINES.set(true);
         let driving = Driving::begin();
         let (step, polls) = worker.run_some(&View { parker, tokio }, limit);
         drop(driving);
         POLLS_COROUTINES.set(false);
+        let now = time::clock();
+        parker.count_batch(now);
         polls_since_reclaim += polls;
         shared.note_progress();
         match step {
             Step::Idle => {
-                (shared.reclaim).check(&shared.executor, time::clock(), polls_since_reclaim);
+                (shared.reclaim).check(&shared.executor, now, polls_since_reclaim);
                 polls_since_reclaim = 0;
                 let due = shared.executor.next_deadline();
                 (hosting.timer).set(due.into_iter().chain(shared.reclaim.next()).min());
@@ -198,8 +201,8 @@ pub(super) async fn run<E: Send>(hosting: Arc<Hosting>, kick: Kick, end: E) {
                 continue;
             }
             Step::Ran => {
-                if let Some(start) = start {
-                    batch.adapt(polls, time::clock() - start);
+                if measured {
+                    batch.adapt(polls, now - start);
                 }
                 if shared.has_nothing_ready() {
                     // The next call notes that the worker is idle.

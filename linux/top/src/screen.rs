@@ -1,6 +1,6 @@
-//! The screen: two tables, until `q` is pressed.
+//! The screen: three tables, until `q` is pressed.
 
-use crate::view::{LEVEL_HEADER, Line, PROCESS_HEADER, Snapshots};
+use crate::view::{LEVEL_HEADER, Line, PROCESS_HEADER, RUNTIME_HEADER, Snapshots};
 use anyhow::Result;
 use corank_domain::Watcher;
 use ratatui::Frame;
@@ -58,9 +58,20 @@ fn ends_within(interval: Duration) -> Result<bool> {
 
 fn draw(frame: &mut Frame<'_>, domain: &str, snapshots: &Snapshots, refused: &[String]) {
     let processes = snapshots.processes();
-    let rows = u16::try_from(processes.len()).unwrap_or(u16::MAX);
-    let [upper, lower] = Layout::vertical([
-        Constraint::Max(rows.saturating_add(3).max(5)),
+    let runtimes = snapshots.runtimes();
+    // A header and a border.
+    let height = |lines: &[Line]| {
+        u16::try_from(lines.len())
+            .unwrap_or(u16::MAX)
+            .saturating_add(3)
+    };
+    let [upper, middle, lower] = Layout::vertical([
+        Constraint::Max(height(&processes).max(5)),
+        Constraint::Max(if runtimes.is_empty() {
+            0
+        } else {
+            height(&runtimes)
+        }),
         Constraint::Min(3),
     ])
     .areas(frame.area());
@@ -71,6 +82,8 @@ fn draw(frame: &mut Frame<'_>, domain: &str, snapshots: &Snapshots, refused: &[S
         table_of_processes = table_of_processes.block(block);
     }
     frame.render_widget(table_of_processes, upper);
+    let title = " runtimes: BUSY is of all workers together ".to_string();
+    frame.render_widget(table(title, &RUNTIME_HEADER, &runtimes), middle);
     let title = " levels of the processes that count their coroutines ".to_string();
     frame.render_widget(table(title, &LEVEL_HEADER, &snapshots.levels()), lower);
 }
@@ -86,7 +99,7 @@ fn table<'a>(title: String, header: &[&'a str], lines: &[Line]) -> Table<'a> {
     let bold = Style::new().add_modifier(Modifier::BOLD);
     Table::new(lines.iter().map(|line| Row::new(line.clone())), widths)
         .header(Row::new(header.to_vec()).style(bold))
-        .column_spacing(2)
+        .column_spacing(1)
         .block(Block::bordered().title(title))
 }
 

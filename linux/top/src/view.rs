@@ -1,7 +1,6 @@
-//! The text that the screen shows: a table of processes, and one of the levels of all.
+//! The text that the screen shows: tables of processes, of their runtimes, and of their levels.
 
-use corank_domain::{Activity, LevelState, Process};
-use std::collections::BTreeMap;
+use corank_domain::{Activity, Coroutines, LevelState, Process};
 use std::time::Duration;
 
 /// A sample and the one before, for what happened in between.
@@ -27,14 +26,28 @@ pub(crate) const PROCESS_HEADER: [&str; 11] = [
     "INVERSIONS",
     "LONGEST",
 ];
-pub(crate) const LEVEL_HEADER: [&str; 7] = [
+pub(crate) const RUNTIME_HEADER: [&str; 7] = [
+    "PID",
+    "NAME",
+    "WORKERS",
+    "BUSY %",
+    "BLOCKED",
+    "SPARE",
+    "TAKEOVERS",
+];
+pub(crate) const LEVEL_HEADER: [&str; 12] = [
+    "PID",
     "LEVEL",
     "READY",
     "RUNNING",
     "POLLS/s",
     "RUN %",
     "WAIT/POLL",
-    "LONGEST WAIT",
+    "WAIT P50",
+    "WAIT P99",
+    "LONGEST",
+    "INVERSIONS",
+    "LONGEST",
 ];
 
 impl Snapshots {
@@ -57,65 +70,99 @@ impl Snapshots {
         self.now.iter().map(process).collect()
     }
 
-    /// Returns a line for each level that any process counts, the most urgent first.
+    /// Returns a line for each process with a runtime that reports the state of its threads.
+    pub(crate) fn runtimes(&self) -> Vec<Line> {
+        let line = |process: &Process| {
+            let now = process.runtime?;
+            let before = self.before(process).and_then(|before| before.runtime);
+            let busy = before.map(|before| now.busy.saturating_sub(before.busy));
+            Some(vec![
+                process.id.to_string(),
+                process.name.clone(),
+                now.workers.to_string(),
+                self.percent(busy),
+                now.blocked.to_string(),
+                now.spare_workers.to_string(),
+                now.takeovers.to_string(),
+            ])
+        };
+        self.now.iter().filter_map(line).collect()
+    }
+
+    /// Returns a line for each level that a process counts, the most urgent first.
+    ///
+    /// Each has the counts of one process. So one that shows wrong counts changes no line of
+    /// another one.
     pub(crate) fn levels(&self) -> Vec<Line> {
-        let (now, before) = (sums(&self.now), sums(&self.before));
+        let mut lines: Vec<(u8, Line)> = Vec::new();
+        for process in &self.now {
+            let before = self
+                .before(process)
+                .and_then(|before| before.coroutines.as_ref());
+            for level in between(process.coroutines.as_ref(), before) {
+                let line = self.level(process.id, &level, before.is_some());
+                lines.push((level.level.level(), line));
+            }
+        }
+        // Processes are in order already.
+        lines.sort_by_key(|&(level, _)| level);
+        lines.into_iter().map(|(_, line)| line).collect()
+    }
+
+    /// Formats a level, with the figures since the last sample if there `has_before` been one.
+    fn level(&self, process: u32, level: &LevelState, has_before: bool) -> Line {
         let seconds = self.between.as_secs_f64();
-        now.iter()
-            .map(|(level, now)| {
-                let before = before.get(level).copied().unwrap_or_default();
-                // The counts of a process that has gone are missing in the new sample.
-                let polls = now.polls.saturating_sub(before.polls);
-                let run = now.run.saturating_sub(before.run);
-                let wait = now.wait.saturating_sub(before.wait);
-                let rate = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
-                vec![
-                    level.to_string(),
-                    now.ready.to_string(),
-                    now.running.to_string(),
-                    format!("{:.0}", rate(polls as f64)),
-                    format!("{:.1}", 100.0 * rate(run.as_secs_f64())),
-                    match u32::try_from(polls) {
-                        Ok(polls @ 1..) => time(wait / polls),
-                        _ => "-".into(),
-                    },
-                    time(now.longest_wait),
-                ]
-            })
-            .collect()
+        let polls = if has_before && seconds > 0.0 {
+            format!("{:.0}", level.polls as f64 / seconds)
+        } else {
+            "-".into()
+        };
+        let mean = match u32::try_from(level.polls) {
+            Ok(polls @ 1..) => Some(level.wait / polls),
+            _ => None,
+        };
+        vec![
+            process.to_string(),
+            level.level.level().to_string(),
+            level.ready.to_string(),
+            level.running.to_string(),
+            polls,
+            self.percent(has_before.then_some(level.run)),
+            mean.map_or("-".into(), time),
+            level.wait_p50().map_or("-".into(), time),
+            level.wait_p99().map_or("-".into(), time),
+            time(level.longest_wait),
+            level.inversions.to_string(),
+            time(level.longest_inversion),
+        ]
+    }
+
+    /// Returns what a process showed in the sample before.
+    fn before(&self, process: &Process) -> Option<&Process> {
+        let mut before = self.before.iter();
+        before.find(|before| before.participant == process.participant)
+    }
+
+    /// Formats a share of the time since the last sample, in percent of one processor.
+    fn percent(&self, time: Option<Duration>) -> String {
+        match time {
+            Some(time) if !self.between.is_zero() => {
+                let share = time.as_secs_f64() / self.between.as_secs_f64();
+                format!("{:.1}", 100.0 * share)
+            }
+            _ => "-".into(),
+        }
     }
 }
 
-/// The counts of one level in all processes.
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    ready: u64,
-    running: u64,
-    polls: u64,
-    run: Duration,
-    wait: Duration,
-    longest_wait: Duration,
-}
-
-/// Sums the counts of all processes by level.
-///
-/// The counts of a process may be any number, so nothing here overflows.
-fn sums(processes: &[Process]) -> BTreeMap<u8, Sum> {
-    let mut sums: BTreeMap<u8, Sum> = BTreeMap::new();
-    let levels = processes
-        .iter()
-        .filter_map(|process| process.coroutines.as_ref());
-    for state in levels.flat_map(|coroutines| &coroutines.levels) {
-        let state: &LevelState = state;
-        let sum = sums.entry(state.level.level()).or_default();
-        sum.ready = sum.ready.saturating_add(state.ready);
-        sum.running = sum.running.saturating_add(state.running);
-        sum.polls = sum.polls.saturating_add(state.polls);
-        sum.run = sum.run.saturating_add(state.run);
-        sum.wait = sum.wait.saturating_add(state.wait);
-        sum.longest_wait = sum.longest_wait.max(state.longest_wait);
+/// Returns the levels of a process, with what happened since the sample before, or since its start
+/// if there is none.
+pub(crate) fn between(now: Option<&Coroutines>, before: Option<&Coroutines>) -> Vec<LevelState> {
+    match (now, before) {
+        (Some(now), Some(before)) => now.since(before).levels,
+        (Some(now), None) => now.levels.clone(),
+        (None, _) => Vec::new(),
     }
-    sums
 }
 
 fn process(process: &Process) -> Line {

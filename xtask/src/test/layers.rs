@@ -15,11 +15,12 @@ use anyhow::{Context as _, Result};
 use order::Order;
 
 /// The crates with declared layers.
-const CRATES: [&str; 6] = [
+const CRATES: [&str; 7] = [
     "core",
     "experiments/report",
     "linux",
     "linux/domain",
+    "linux/figures",
     "os/kernel",
     "xtask",
 ];

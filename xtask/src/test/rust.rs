@@ -9,8 +9,8 @@ use anyhow::Result;
 use std::process::Command;
 
 /// The optional features of the Linux runtime, which are tested with the rest.
-const OPTIONAL: &str = "--features=corank-linux/figures,corank-linux/hyper,corank-linux/tokio,\
-    corank-linux/tower,corank-linux/tracing";
+const OPTIONAL: &str = "--features=corank-linux/figures,corank-linux/hyper,corank-linux/metrics,\
+    corank-linux/tokio,corank-linux/tower,corank-linux/tracing";
 
 pub(super) fn host_command(arguments: &[&str]) -> Command {
     let mut command = host_cargo();

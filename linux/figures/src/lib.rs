@@ -1,0 +1,19 @@
+#![doc = include_str!("../README.md")]
+#![cfg(not(loom))]
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "counter")]
+mod counter;
+mod figures;
+mod histogram;
+#[cfg(feature = "counter")]
+mod running;
+mod state;
+#[cfg(feature = "counter")]
+mod stays;
+
+#[cfg(feature = "counter")]
+pub use counter::Counter;
+pub use figures::Figures;
+pub use histogram::Histogram;
+pub use state::{Coroutines, LevelState};
