@@ -130,8 +130,8 @@ impl Handle {
     ///
     /// Those of the workers, of spare workers and of live coroutines are always there: each worker
     /// stores its times once for each batch of polls. Those by level are there if the runtime
-    /// counts its coroutines; see [`Metrics::coroutines`]. A call takes some microseconds, and
-    /// locks out the workers for none of it.
+    /// counts its coroutines; see [`Metrics::coroutines`]. A call takes some microseconds and
+    /// holds no lock that a poll needs.
     pub fn metrics(&self) -> Metrics {
         self.0.metrics()
     }

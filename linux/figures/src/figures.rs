@@ -2,7 +2,7 @@
 
 use crate::histogram::Buckets;
 use corank::{LEVELS, Priority};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 /// The counters, by level; all start at 0.
 ///
@@ -73,10 +73,12 @@ impl Figures {
     /// lock, it has no page faults.
     #[cfg(feature = "counter")]
     pub(crate) fn add_counter(&self) {
+        use std::sync::atomic::Ordering::Relaxed;
+
         for level in &self.levels {
-            level.ready.fetch_add(0, Ordering::Relaxed);
+            level.ready.fetch_add(0, Relaxed);
         }
-        self.counting.fetch_add(1, Ordering::Relaxed);
+        self.counting.fetch_add(1, Relaxed);
     }
 }
 

@@ -1,6 +1,4 @@
 #![doc = include_str!("../README.md")]
-#![cfg(not(loom))]
-#![forbid(unsafe_code)]
 
 #[cfg(feature = "counter")]
 mod counter;

@@ -1,7 +1,7 @@
 //! Tests of `corank top --json` beside a process that takes part.
 
 use corank::{Config, Executor, Priority, yield_now};
-use corank_domain::{ClassPolicy, Domain};
+use corank_domain::{ClassPolicy, Domain, RuntimeState};
 use corank_linux::Builder;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -83,8 +83,8 @@ fn json_shows_a_runtime() {
         let domain = Domain::named("test").root(root.path());
         domain.class_policy(ClassPolicy::Silent)
     };
-    let other = domain().process("other").join().unwrap();
-    let other = Executor::with(Config::new().observer(other.observer()));
+    let participant = domain().process("other").join().unwrap();
+    let other = Executor::with(Config::new().observer(participant.observer()));
     other.spawn(level(3), yield_now()).unwrap();
     other.run_until_idle();
     let runtime = Builder::new().workers(1).domain(domain().process("held"));
@@ -137,7 +137,8 @@ fn json_shows_a_runtime() {
     runtime.block_on(held).unwrap();
 }
 
-/// On a terminal it draws what a process does, sample after sample.
+/// On a terminal it draws what a process does, sample after sample, also beside one that shows
+/// numbers of any size.
 ///
 /// In the end the terminal is as it was.
 #[test]
@@ -146,6 +147,18 @@ fn a_terminal_shows_it_live() {
     let domain = Domain::named("test")
         .root(root.path())
         .class_policy(ClassPolicy::Silent);
+    let liar = domain.clone().process("liar").join().unwrap();
+    let mut state = RuntimeState::default();
+    state.busy = Duration::MAX;
+    for count in [
+        &mut state.workers,
+        &mut state.blocked,
+        &mut state.spare_workers,
+        &mut state.takeovers,
+    ] {
+        *count = u64::MAX;
+    }
+    liar.report(&state);
     let runtime = Builder::new().workers(1).domain(domain.process("drawn"));
     let runtime = runtime.build().unwrap();
     runtime.block_on_at(level(17), yield_now());
@@ -194,6 +207,7 @@ fn a_terminal_shows_it_live() {
     for text in [
         "\x1b[?1049h",
         "drawn",
+        "liar",
         "strict",
         "TAKEOVERS",
         "17",

@@ -32,6 +32,7 @@ fn counted() -> (Executor, &'static Figures) {
 
 /// A counter for an executor with so many workers, and a clock that stands until it is set.
 fn shared(workers: usize) -> (Counter, &'static Figures) {
+    set_time(0);
     let figures = leaked();
     let counter = Counter::new(figures, || NOW.get()).workers(workers, None);
     (counter, figures)
@@ -252,4 +253,27 @@ fn two_counters_add_up() {
         counter.poll_started(coroutine(0), level(3));
     }
     assert_eq!(at(figures, level(3)), (0, 2, 2));
+}
+
+#[test]
+fn one_that_is_alone_counts_the_same() {
+    let (shared, figures) = shared(1);
+    let (alone, same) = self::shared(1);
+    for counter in [shared, alone.alone()] {
+        set_time(0);
+        counter.spawned(coroutine(0), level(40));
+        counter.poll_started(coroutine(0), level(40));
+        set_time(7);
+        counter.spawned(coroutine(1), level(3));
+        set_time(9);
+        counter.poll_ended(coroutine(0));
+        counter.poll_started(coroutine(1), level(3));
+        counter.poll_ended(coroutine(1));
+        counter.exited(coroutine(1), Exit::Finished);
+    }
+    assert_eq!(read(figures), read(same));
+    assert_eq!(
+        (read(same).blocked, inversions(same, level(3))),
+        (1, (1, 2, 2))
+    );
 }
