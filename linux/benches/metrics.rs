@@ -1,9 +1,9 @@
 //! Measures what the figures of a runtime cost each poll.
 //!
-//! `cargo bench -p corank-linux --bench metrics --features metrics` prints nanoseconds for each poll
-//! of a coroutine that yields, and of two that wake each other, on a runtime with one worker. `off`
-//! counts no coroutines, `on` does ([`Builder::metrics`]). Both take turns; the output is the median
-//! of the rounds, the smallest and the largest. Without the feature it measures `off` alone.
+//! `cargo bench -p corank-linux --bench metrics --features metrics` prints nanoseconds for each
+//! poll of a coroutine that yields, and of two that wake each other, on a runtime with one worker.
+//! `off` counts no coroutines, `on` does (`Builder::metrics`). Both take turns; the output is the
+//! median of the rounds, the smallest and the largest. Without the feature it measures `off` alone.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,6 +13,8 @@ use corank_linux::{Builder, Priority, Runtime, spawn, yield_now};
 
 const POLLS: usize = 400_000;
 const ROUNDS: usize = 15;
+
+type Measure = fn(&Runtime) -> f64;
 
 /// Returns nanoseconds for each poll of one coroutine that yields.
 fn yields(runtime: &Runtime) -> f64 {
@@ -66,7 +68,7 @@ fn main() {
     let mut runtimes = vec![("off", builder().build().expect("threads"))];
     #[cfg(feature = "metrics")]
     runtimes.push(("on", builder().metrics(true).build().expect("threads")));
-    let measures: [(&str, fn(&Runtime) -> f64); 2] = [("yield", yields), ("wake", wakes)];
+    let measures = [("yield", yields as Measure), ("wake", wakes)];
     for (measure, run) in measures {
         let mut rounds = vec![Vec::new(); runtimes.len()];
         for _ in 0..ROUNDS {

@@ -34,8 +34,9 @@ pub(crate) fn print(
 
 /// Returns the document of one sample.
 ///
-/// Times are in nanoseconds, the time of the sample in seconds since 1970. Counts and sums are since
-/// a process began. Percentiles are of the waits since the sample before, if the process was there.
+/// Times are in nanoseconds, the time of the sample in seconds since 1970. Counts and sums are
+/// since a process began. Percentiles are of the waits since the sample before, if the process was
+/// there.
 fn document(domain: &str, watcher: &Watcher, processes: &[Process], before: &[Process]) -> Value {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     json!({
