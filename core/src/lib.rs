@@ -67,7 +67,7 @@ pub use executor::current::coroutine_run;
 #[cfg(feature = "alloc")]
 pub use executor::current::{ExecutorId, current_executor};
 pub use executor::current::{
-    YieldNow, cancel, current, reprioritize, spawn, spawn_with, wake, yield_now,
+    YieldNow, cancel, current, reprioritize, spawn, spawn_with, wake, woke_itself, yield_now,
 };
 #[cfg(feature = "std")]
 pub use executor::join::Payload;

@@ -19,7 +19,8 @@ use crate::common::served::OnOneThread;
 use crate::common::{level, times};
 use corank::workers::{self, Channel, Event, Keys, Mutex, Semaphore, Shared, sleep_until};
 use corank::{
-    Config, Executor, JoinError, Priority, SharedExecutor, State, Step, Worker, time, yield_now,
+    Config, Executor, JoinError, Priority, SharedExecutor, State, Step, Worker, time, woke_itself,
+    yield_now,
 };
 
 fn worker(executor: &SharedExecutor) -> Worker<'_> {
@@ -507,4 +508,43 @@ fn threads_share_exactly() {
     assert_eq!(*sum.try_lock().unwrap(), EACH * (EACH - 1) / 2);
     assert!(keys.is_empty() && channel.is_empty());
     assert_eq!(gate.free(), 2);
+}
+
+/// Polls `future` once and returns whether the coroutine has woken itself then.
+async fn woke_itself_after(future: impl Future<Output = ()>) -> bool {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        assert!(!woke_itself(), "a poll begins without a wake");
+        let _ = future.as_mut().poll(cx);
+        Poll::Ready(woke_itself())
+    })
+    .await
+}
+
+#[test]
+fn a_coroutine_of_several_workers_knows_that_it_yields() {
+    assert!(!woke_itself());
+    let executor = SharedExecutor::new();
+    let event = Arc::new(Event::new_in(&executor));
+    let handle = executor.spawn(level(5), async move {
+        assert!(woke_itself_after(yield_now()).await);
+        // It was polled to the end, so that wake is pending.
+        yield_now().await;
+        assert!(!woke_itself_after(event.wait()).await);
+        assert!(!woke_itself_after(async {}).await);
+    });
+    run(&executor);
+    assert!(handle.unwrap().has_exited());
+}
+
+#[test]
+fn a_coroutine_of_one_thread_knows_that_it_yields() {
+    let executor = Executor::new();
+    let handle = executor.spawn(level(5), async {
+        assert!(woke_itself_after(yield_now()).await);
+        yield_now().await;
+        assert!(!woke_itself_after(std::future::pending()).await);
+    });
+    executor.run_until_idle();
+    assert!(handle.unwrap().has_exited());
 }

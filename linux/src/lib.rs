@@ -70,7 +70,7 @@
 //! - `macros` (default): [`main`] and [`test`].
 //! - `hyper`: hyper's runtime traits.
 //! - `tokio`: tokio's I/O, timers and tasks, for crates that need them (see [`Builder::tokio`]).
-//! - `tower`: a layer that runs each request on a level of its own.
+//! - `tower`: a layer that runs each request on a level of its own, and sheds load by level.
 //! - `tracing`: spans of coroutines, and an event for each blocked worker.
 //! - `domain`: priorities that processes share (see [`Builder::domain`]).
 //! - `figures`: `corank top` shows the coroutines of a runtime in a domain.

@@ -199,6 +199,7 @@ impl Runtime {
             Some((_, published)) => config.publish_to(published),
             None => config,
         };
+        let workers = builder.workers_wanted();
         let shared = Arc::new(Shared::new(config, &builder, figures)?);
         shared.publish();
         let (ends, ended) = mpsc::channel();
@@ -209,7 +210,6 @@ impl Runtime {
             #[cfg(feature = "tokio")]
             hosts: None,
         };
-        let workers = builder.workers_wanted();
         let threads = Threads {
             shared,
             ends,

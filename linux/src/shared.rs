@@ -87,6 +87,9 @@ pub(crate) struct Shared {
     pub(crate) reactor: Arc<Reactor>,
     pub(crate) watch: Watch,
     pub(crate) reclaim: Reclaim,
+    /// The number of workers, of each kind.
+    #[cfg(feature = "tower")]
+    pub(crate) workers: usize,
     /// The age at which a poll counts as long, in nanoseconds; beyond all ages if there are no
     /// spare workers.
     pub(crate) spare_after: u64,
@@ -170,6 +173,8 @@ impl Shared {
             reactor: Arc::new(Reactor::new()?),
             watch: Watch::new(),
             reclaim: Reclaim::new(),
+            #[cfg(feature = "tower")]
+            workers: builder.workers_wanted(),
             spare_after: builder.spare_after().map_or(u64::MAX, nanoseconds),
             spares: SparePool::new(),
             bulk: builder.bulk_class(),

@@ -12,6 +12,13 @@
 //! ```
 //!
 //! With axum it is `Router::layer(PriorityLayer::new(…))`, see `examples/server.rs`.
+//!
+//! Under more load than the workers can serve, [`PriorityLayer::shed`] refuses requests whose wait
+//! would be too long, the least urgent ones first.
+
+mod accounts;
+mod metered;
+mod shedding;
 
 use std::fmt;
 use std::future::Future;
@@ -26,6 +33,9 @@ use tower_service::Service;
 
 use crate::at::{At, at};
 use crate::handle::{Handle, JoinHandle};
+use metered::Metered;
+
+pub use shedding::{Admission, AdmitAll, Refusal, Refuse, ServiceUnavailable, Shed, Shedding};
 
 /// Runs each request [`at`] the level that a function of the request returns.
 ///
@@ -47,8 +57,9 @@ use crate::handle::{Handle, JoinHandle};
 /// HTTP/2 connection is served first, whatever came before it. The connection itself should be at
 /// least as urgent as any request, because it reads requests and writes answers.
 #[derive(Clone, Copy)]
-pub struct PriorityLayer<C> {
+pub struct PriorityLayer<C, A = AdmitAll> {
     choose: C,
+    admission: A,
 }
 
 impl<C> PriorityLayer<C> {
@@ -57,38 +68,89 @@ impl<C> PriorityLayer<C> {
     where
         C: Fn(&R) -> Priority,
     {
-        Self { choose }
+        Self {
+            choose,
+            admission: AdmitAll,
+        }
+    }
+
+    /// Refuses requests of HTTP whose wait would exceed the limit of their level, with the status
+    /// 503 and the header `Retry-After`.
+    ///
+    /// A refused request does not reach the inner service. The body is empty.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use corank_linux::{Priority, tower::{PriorityLayer, Shedding}};
+    /// use hyper::Request;
+    ///
+    /// let level = |request: &Request<()>| match request.uri().path() {
+    ///     "/report" => Priority::BULK,
+    ///     _ => Priority::URGENT,
+    /// };
+    /// let reports = Shedding::new().limit(Priority::BULK, Duration::from_millis(100));
+    /// let layer = PriorityLayer::new(level).shed(reports);
+    /// # let _ = layer;
+    /// ```
+    pub fn shed(self, shedding: Shedding) -> PriorityLayer<C, Shed<ServiceUnavailable>> {
+        self.shed_with(shedding, ServiceUnavailable)
+    }
+
+    /// Refuses requests as [`shed`](Self::shed) does, with the answer of a function, for other
+    /// protocols and bodies.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use corank_linux::{Priority, tower::{PriorityLayer, Refusal, Shedding}};
+    ///
+    /// struct Answer(String);
+    ///
+    /// let limits = Shedding::new().limit(Priority::MOST_URGENT, Duration::from_secs(1));
+    /// let busy = |refusal: &Refusal| Answer(format!("busy: try in {} s", refusal.retry_after()));
+    /// let layer = PriorityLayer::new(|&level: &Priority| level).shed_with(limits, busy);
+    /// # let _ = layer;
+    /// ```
+    pub fn shed_with<F>(self, shedding: Shedding, answer: F) -> PriorityLayer<C, Shed<F>> {
+        PriorityLayer {
+            choose: self.choose,
+            admission: Shed::new(shedding, answer),
+        }
     }
 }
 
-impl<S, C: Clone> Layer<S> for PriorityLayer<C> {
-    type Service = PriorityService<S, C>;
+impl<S, C: Clone, A: Clone> Layer<S> for PriorityLayer<C, A> {
+    type Service = PriorityService<S, C, A>;
 
     fn layer(&self, inner: S) -> Self::Service {
         PriorityService {
             inner,
             choose: self.choose.clone(),
+            admission: self.admission.clone(),
         }
     }
 }
 
-impl<C> fmt::Debug for PriorityLayer<C> {
+impl<C, A: fmt::Debug> fmt::Debug for PriorityLayer<C, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PriorityLayer").finish_non_exhaustive()
+        f.debug_struct("PriorityLayer")
+            .field("admission", &self.admission)
+            .finish_non_exhaustive()
     }
 }
 
 /// Runs each request of an inner service on its own level; see [`PriorityLayer`].
 #[derive(Clone, Copy)]
-pub struct PriorityService<S, C> {
+pub struct PriorityService<S, C, A = AdmitAll> {
     inner: S,
     choose: C,
+    admission: A,
 }
 
-impl<S, C, R> Service<R> for PriorityService<S, C>
+impl<S, C, A, R> Service<R> for PriorityService<S, C, A>
 where
     S: Service<R, Future: Send + 'static, Response: Send, Error: Send>,
     C: Fn(&R) -> Priority,
+    A: Admission<S::Response>,
 {
     type Response = S::Response;
     type Error = S::Error;
@@ -99,12 +161,17 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        Answer {
-            state: State::New {
-                priority: (self.choose)(&request),
-                future: Some(self.inner.call(request)),
+        let priority = (self.choose)(&request);
+        let state = match self.admission.admit(priority) {
+            Ok(ticket) => State::New {
+                priority,
+                future: Some(Metered::new(self.inner.call(request), ticket)),
             },
-        }
+            Err(answer) => State::Refused {
+                output: Some(Ok(answer)),
+            },
+        };
+        Answer { state }
     }
 }
 
@@ -120,11 +187,12 @@ pin_project! {
 pin_project! {
     #[project = StateProjection]
     enum State<F: Future> {
-        New { priority: Priority, future: Option<F> },
+        New { priority: Priority, future: Option<Metered<F>> },
         /// The coroutine that polls it changes its level.
-        Here { #[pin] at: At<F> },
+        Here { #[pin] at: At<Metered<F>> },
         /// A coroutine of its own.
         Spawned { coroutine: Spawned<F::Output> },
+        Refused { output: Option<F::Output> },
     }
 }
 
@@ -159,12 +227,15 @@ where
                     Err(error) => panic!("the request has no answer: {error}"),
                 })
             }
+            StateProjection::Refused { output } => {
+                Poll::Ready(output.take().expect("it is polled until it is ready"))
+            }
         }
     }
 }
 
 /// Decides where a request runs, by the task of its first poll.
-fn begin<F>(priority: Priority, future: F) -> State<F>
+fn begin<F>(priority: Priority, future: Metered<F>) -> State<F>
 where
     F: Future<Output: Send> + Send + 'static,
 {
@@ -192,10 +263,11 @@ impl<F: Future> fmt::Debug for Answer<F> {
     }
 }
 
-impl<S: fmt::Debug, C> fmt::Debug for PriorityService<S, C> {
+impl<S: fmt::Debug, C, A: fmt::Debug> fmt::Debug for PriorityService<S, C, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PriorityService")
             .field("inner", &self.inner)
+            .field("admission", &self.admission)
             .finish_non_exhaustive()
     }
 }

@@ -7,6 +7,11 @@ mod asserts;
 #[cfg(feature = "hyper")]
 #[path = "tower/http2.rs"]
 mod http2;
+#[cfg(feature = "hyper")]
+#[path = "tower/overload.rs"]
+mod overload;
+#[path = "tower/shedding.rs"]
+mod shedding;
 
 use std::convert::Infallible;
 use std::future::{Ready, poll_fn, ready};

@@ -12,6 +12,7 @@ use crate::scheduling::scheduler::Scheduler;
 use crate::scheduling::table::block::BlockRef;
 use crate::scheduling::table::id::CoroutineId;
 use crate::scheduling::workers::context;
+use crate::scheduling::workers::worker_context::WorkerContext;
 
 /// Adds a coroutine to the executor that runs here (`spawn` of COPS, table 1).
 ///
@@ -50,6 +51,29 @@ where
 /// Returns the coroutine that calls this (`get_cid` of COPS, table 1); `None` outside.
 pub fn current() -> Option<CoroutineId> {
     context::current().map(|block| block.id())
+}
+
+/// Tests whether the coroutine that calls this has woken itself in the poll that goes on here.
+///
+/// Then it is ready when the poll ends (rule W3): it yields. Code that measures polls tells by this
+/// a coroutine that waits for its turn from one that waits for something else. Returns false
+/// outside of coroutines. In an executor of several workers, wakes by other threads and coroutines
+/// do not count; in one of one thread they may.
+///
+/// ```
+/// use corank::{Priority, coroutine_run, woke_itself, yield_now};
+///
+/// coroutine_run(async {
+///     let mut yields = std::pin::pin!(yield_now());
+///     std::future::poll_fn(|cx| {
+///         let result = yields.as_mut().poll(cx);
+///         assert_eq!(woke_itself(), result.is_pending());
+///         result
+///     }).await;
+/// }, Priority::DEFAULT).unwrap();
+/// ```
+pub fn woke_itself() -> bool {
+    context::worker_context().is_some_and(WorkerContext::current_woke_itself)
 }
 
 /// The name of an executor, which no other one of the program has.

@@ -125,10 +125,10 @@ pub(crate) struct Load {
 }
 
 /// Pseudo-random numbers: xorshift64*, seeded.
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(0x9E37_79B9_7F4A_7C15 ^ (seed + 1))
     }
 
@@ -144,7 +144,7 @@ impl Random {
     }
 
     /// Returns a number above 0, at most 1.
-    fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 }

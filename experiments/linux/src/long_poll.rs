@@ -25,7 +25,7 @@ use serde_json::json;
 use crate::load::{Pace, work};
 use crate::print;
 
-mod class;
+pub(crate) mod class;
 mod servers;
 
 use servers::{MODELS, Model};

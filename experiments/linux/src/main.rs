@@ -17,6 +17,8 @@
 //!   installed.
 //! - `hosted` (`tokio-echo`, `tokio-sleep`, `axum`): what needs tokio, in tokio and in a runtime
 //!   that hosts it.
+//! - `shedding`: urgent and bulk requests at up to 300 % load, with waits of bulk requests limited
+//!   (see [`shedding`]).
 //! - `operations` (`yield`, `spawn-join`, `wake`): what the scheduler alone costs, on one and two
 //!   workers.
 
@@ -27,6 +29,7 @@ mod long_poll;
 mod models;
 mod operations;
 mod processors;
+mod shedding;
 
 use corank_report::trials::{self, Trial};
 use std::sync::Arc;
@@ -71,6 +74,7 @@ enum Kind {
     LongPoll,
     Hello,
     Hosted,
+    Shedding,
     Operations,
 }
 
@@ -104,8 +108,8 @@ fn main() {
         return long_poll::stranger();
     }
     let (loads, runs, trials) = if options.quick {
-        // Less than three minutes: 3 runs of 40 trials for each of 2 shapes and 4 models, 0.1 s
-        // each, and 4 s each of `hello` and `hosted` in each run.
+        // About four minutes: 3 runs of 40 trials for each of 2 shapes and 4 models, 0.1 s each,
+        // and in each run 4 s each of `hello` and `hosted` and 25 s of `shedding`.
         (QUICK_LOADS, 3, 8)
     } else {
         (LOADS, 5, 20)
@@ -155,6 +159,9 @@ fn main() {
                 Kind::LongPoll => long_poll::measure(pace, run, options.quick),
                 Kind::Hello => hello::measure(run, options.quick),
                 Kind::Hosted => hosted::measure(run, options.quick),
+                Kind::Shedding => {
+                    shedding::measure(processors, pace, &options.load, run, options.quick);
+                }
                 Kind::Operations => operations::measure(run, options.quick),
             }
         }

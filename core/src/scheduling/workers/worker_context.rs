@@ -13,7 +13,7 @@ use core::task::Waker;
 use crate::atomic::{AtomicU8, AtomicU32, Ordering};
 use crate::priority::{LevelCell, Levels};
 use crate::scheduling::scheduler::Scheduler;
-use crate::scheduling::table::block::BlockRef;
+use crate::scheduling::table::block::{BlockRef, Flags};
 use crate::scheduling::wake::stored_waker::StoredWaker;
 #[cfg(all(feature = "heap", not(feature = "image")))]
 use crate::scheduling::workers::budget::spending::Spending;
@@ -192,6 +192,18 @@ impl WorkerContext {
             self.woke_itself.set(None);
         }
         woken
+    }
+
+    /// Tests whether the coroutine that is being polled from here has woken itself so far.
+    pub(crate) fn current_woke_itself(&self) -> bool {
+        let Some(block) = self.current.get() else {
+            return false;
+        };
+        // The flags of a shared scheduler's block are read under the scheduler lock only.
+        match self.worker() {
+            Some(_) => self.woke_itself.get() == Some(block),
+            None => block.has(Flags::WOKEN),
+        }
     }
 
     pub(crate) fn set_scheduler(&self, scheduler: *const Scheduler) {

@@ -9,6 +9,7 @@ use crate::verdict::Verdict;
 use anyhow::Result;
 
 mod long_poll;
+mod shedding;
 
 /// The experiment as the report shows it.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -32,7 +33,9 @@ const ABOUT: &str = "One worker serves requests that come by a clock, whatever i
      before long ones of any level. For short requests there are their own percentiles and the slowdown, which is latency over the time of the work alone, \
      as Shinjuku (Kaffes et al., NSDI 2019), Perséphone (Demoulin et al., SOSP 2021) and Concord (Iyer et al., SOSP 2023) state it. \
      `long-poll`: an urgent request each millisecond from another process, on two workers beside bulk work that computes for `poll` µs in each poll, \
-     with nothing else or beside a stranger that computes on one of two processors; throughput is bulk work in ms a second. `hello`: a hyper server under `wrk`. \
+     with nothing else or beside a stranger that computes on one of two processors; throughput is bulk work in ms a second. \
+     `shedding`: level 0 has 1000 requests a second of 50 µs, by a clock, and `wrk` offers bulk requests of 4 ms (level 48) up to the load; \
+     `corank-shed` refuses bulk requests whose wait would exceed `limit`, the others have no limit or one of concurrency; throughput is what was admitted and finished. `hello`: a hyper server under `wrk`. \
      `tokio-echo`, `tokio-sleep`, `axum`: what needs tokio, in tokio and in a runtime that hosts it. The rest: one operation of the scheduler, by workers.";
 
 /// The shapes of the load.
@@ -129,6 +132,7 @@ pub(crate) fn verdicts(document: &Document) -> Vec<Verdict> {
     };
     (latency.into_iter().chain(tail).chain(throughput))
         .chain(long_poll::verdicts(rows))
+        .chain(shedding::verdicts(rows))
         .chain(hosted("tokio-echo", "our time / tokio's", 1.05, false))
         .chain(hosted(
             "axum",
@@ -229,6 +233,7 @@ pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
         let title = format!("Latency of level 0, 99th percentile, {shape}");
         figures.extend(chart::by_model(&title, rows, &MODELS, ("load", x), y)?);
     }
+    figures.extend(shedding::figures(document)?);
     Ok(figures)
 }
 

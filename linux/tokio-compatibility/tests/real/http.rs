@@ -1,13 +1,14 @@
 //! HTTP: axum's server with tower-http, clients of reqwest and hyper-util, codecs of tokio-util.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
-use corank_linux::tower::PriorityLayer;
+use corank_linux::tower::{PriorityLayer, Shedding};
 use corank_linux::{Handle, Priority, current};
 use futures::{SinkExt, StreamExt};
 use http_body_util::{BodyExt, Empty};
@@ -113,6 +114,106 @@ fn requests_of_axum_have_levels() {
                 .await
                 .unwrap();
             assert_eq!(answer.text().await.unwrap(), expected);
+        }
+    });
+}
+
+/// A report that is ready all the time keeps others out; orders and what comes later are served.
+#[test]
+fn axum_refuses_reports_under_overload() {
+    run(|| async {
+        let holds = Arc::new(AtomicBool::new(false));
+        let (begin, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let held = holds.clone();
+        let report = async move || {
+            begin.send(()).unwrap();
+            let start = Instant::now();
+            while held.load(Ordering::Relaxed) || start.elapsed() < Duration::from_millis(1) {
+                corank_linux::yield_now().await;
+            }
+            "a long report"
+        };
+        let choose = |request: &axum::extract::Request| match request.uri().path() {
+            "/report" => Priority::BULK,
+            _ => Priority::URGENT,
+        };
+        let limits = Shedding::new().limit(Priority::MOST_URGENT, Duration::from_nanos(1));
+        let router = Router::new()
+            .route("/report", get(report))
+            .route("/order", get(level))
+            .layer(PriorityLayer::new(choose).shed(limits));
+        let (listener, address) = listen().await;
+        serve(listener, router);
+        let client = client();
+        let report = || client.get(format!("http://{address}/report")).send();
+        assert_eq!(report().await.unwrap().status(), StatusCode::OK);
+        begun.recv().await.unwrap();
+
+        // As many as there are workers are admitted: one at least, two at most.
+        holds.store(true, Ordering::Relaxed);
+        let workers = corank_linux::Handle::current().unwrap().tokio().unwrap();
+        let workers = workers.metrics().num_workers();
+        let mut admitted = Vec::new();
+        for _ in 0..workers {
+            let report = client.get(format!("http://{address}/report")).send();
+            admitted.push(tokio::spawn(report));
+            begun.recv().await.unwrap();
+        }
+        let refused = report().await.unwrap();
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(refused.headers()["retry-after"], "1");
+        let order = client.get(format!("http://{address}/order")).send().await;
+        assert_eq!(order.unwrap().text().await.unwrap(), "8");
+        holds.store(false, Ordering::Relaxed);
+        for report in admitted {
+            assert_eq!(report.await.unwrap().unwrap().status(), StatusCode::OK);
+        }
+        assert_eq!(report().await.unwrap().status(), StatusCode::OK);
+    });
+}
+
+/// A client that goes away takes its request with it: the coroutine is cancelled, and the next one
+/// is admitted.
+#[test]
+fn a_client_that_leaves_makes_room() {
+    run(|| async {
+        let (begin, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let report = async move |request: axum::extract::Request| {
+            begin.send(()).unwrap();
+            let start = Instant::now();
+            let is_endless = request.uri().query().is_some();
+            while is_endless || start.elapsed() < Duration::from_millis(1) {
+                corank_linux::yield_now().await;
+            }
+        };
+        let limits = Shedding::new().limit(Priority::MOST_URGENT, Duration::from_nanos(1));
+        let layer = PriorityLayer::new(|_: &axum::extract::Request| Priority::BULK).shed(limits);
+        let (listener, address) = listen().await;
+        serve(
+            listener,
+            Router::new().route("/report", get(report)).layer(layer),
+        );
+        let client = client();
+        let report = async || {
+            let url = format!("http://{address}/report");
+            client.get(url).send().await.unwrap().status()
+        };
+        assert_eq!(report().await, StatusCode::OK);
+        begun.recv().await.unwrap();
+        let workers = corank_linux::Handle::current().unwrap().tokio().unwrap();
+        let mut leaving = Vec::new();
+        for _ in 0..workers.metrics().num_workers() {
+            let url = format!("http://{address}/report?endless");
+            leaving.push(tokio::spawn(client.get(url).send()));
+            begun.recv().await.unwrap();
+        }
+        assert_eq!(report().await, StatusCode::SERVICE_UNAVAILABLE);
+        for request in leaving {
+            request.abort();
+        }
+        // The server notices a closed connection when it next reads.
+        while report().await != StatusCode::OK {
+            tokio::task::yield_now().await;
         }
     });
 }
