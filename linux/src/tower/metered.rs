@@ -40,6 +40,7 @@ impl<F: Future> Future for Metered<F> {
         let result = this.future.poll(cx);
         let after = match &result {
             Poll::Ready(_) => After::Ends,
+            // Or something else in the same coroutine yields; then this is polled again soon.
             Poll::Pending if woke_itself() => After::Yields,
             Poll::Pending => After::Waits,
         };
