@@ -72,7 +72,7 @@ pub(crate) fn measure(processors: Processors, pace: Pace, loads: &[u32], run: u3
         println!("shedding is not measured: install wrk (Debian package `wrk`)");
         return;
     }
-    let (defaults, trials) = if quick { (QUICK_LOADS, 1) } else { (LOADS, 3) };
+    let (defaults, trials) = if quick { (QUICK_LOADS, 1) } else { (LOADS, 2) };
     let loads = if loads.is_empty() { defaults } else { loads };
     for &percent in loads {
         let mut of_models: Vec<(Counts, Vec<Trial>)> = vec![Default::default(); MODELS.len()];

@@ -111,6 +111,15 @@ impl Account {
         }
     }
 
+    /// Notes how long a stretch has lasted so far. Until one has ended, that is all that is known,
+    /// and the longest is thought to take as long again.
+    fn note_first(&self, so_far: u64) {
+        if self.stretches.load(Relaxed) == 0 {
+            let time = PARTS * so_far.saturating_mul(2).min(LONGEST);
+            self.mean.fetch_max(time, Relaxed);
+        }
+    }
+
     /// Averages the time of a stretch that has ended. An update that races with another is lost.
     fn note_stretch(&self, time: u64) {
         let count = self.stretches.load(Relaxed) + 1;
@@ -295,6 +304,7 @@ impl Ticket {
         self.stretch = self.stretch.saturating_add(took);
         self.account().polled.fetch_add(took, Relaxed);
         if after == After::Yields {
+            self.account().note_first(self.stretch);
             return;
         }
         let stretch = std::mem::take(&mut self.stretch);

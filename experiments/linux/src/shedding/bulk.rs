@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -44,7 +45,8 @@ end
 
 /// `wrk`, sending requests for the time of a trial.
 pub(super) struct Load {
-    wrk: Child,
+    /// Reads what wrk prints: otherwise it would wait for room in the pipe.
+    wrk: JoinHandle<Output>,
     begun: u64,
     _script: NamedTempFile,
 }
@@ -62,7 +64,7 @@ impl Load {
         let mut script = NamedTempFile::new().expect("a temporary file");
         (script.write_all(SCRIPT.replace("PAUSE", &pause).as_bytes())).expect("room for a script");
         let connections = (rate * PAUSE.as_secs_f64()).round().max(1.0);
-        let wrk = Command::new("wrk")
+        let wrk: Child = Command::new("wrk")
             .args(["-t1", &format!("-c{connections}")])
             .args([&format!("-d{}s", TRIAL.as_secs()), "--timeout=60s", "-s"])
             .arg(script.path())
@@ -71,7 +73,7 @@ impl Load {
             .spawn()
             .expect("wrk starts");
         Self {
-            wrk,
+            wrk: thread::spawn(|| wrk.wait_with_output().expect("its output")),
             begun: now(),
             _script: script,
         }
@@ -81,7 +83,7 @@ impl Load {
     ///
     /// They are in microseconds; those without an answer took until the end.
     pub(super) fn end(self) -> (Counts, Vec<f64>) {
-        let output = self.wrk.wait_with_output().expect("its output");
+        let output = self.wrk.join().expect("no panic");
         let end = now();
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "wrk failed:\n{text}");

@@ -1,6 +1,5 @@
 //! The same axum router on each runtime, with each way to limit bulk requests.
 
-use std::convert::Infallible;
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -15,7 +14,8 @@ use corank_linux::Priority;
 use corank_linux::tower::{PriorityLayer, Shedding};
 use hyper::server::conn::http1;
 use hyper_util::service::TowerToHyperService;
-use tower::limit::ConcurrencyLimitLayer;
+use tower::ServiceBuilder;
+use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::load_shed::LoadShedLayer;
 
 use super::urgent::ANSWER;
@@ -52,20 +52,21 @@ pub(super) const MODELS: &[Model] = &[
     Model {
         name: "tokio-limit-shed",
         serve: |listener, pace| {
-            // The last layer is the outermost.
-            let bulk = bulk_of_tokio(pace)
-                .layer::<_, Infallible>(ConcurrencyLimitLayer::new(CONCURRENCY))
-                .layer::<_, BoxError>(LoadShedLayer::new())
-                .layer(HandleErrorLayer::new(async |_: BoxError| {
-                    StatusCode::SERVICE_UNAVAILABLE
-                }));
+            // One layer: between two, axum puts a service that is always ready.
+            let refuse = async |_: BoxError| StatusCode::SERVICE_UNAVAILABLE;
+            let bulk = bulk_of_tokio(pace).layer(
+                ServiceBuilder::new()
+                    .layer(HandleErrorLayer::new(refuse))
+                    .layer(LoadShedLayer::new())
+                    .layer(GlobalConcurrencyLimitLayer::new(CONCURRENCY)),
+            );
             tokio(listener, router(bulk, pace))
         },
     },
     Model {
         name: "tokio-limit",
         serve: |listener, pace| {
-            let bulk = bulk_of_tokio(pace).layer(ConcurrencyLimitLayer::new(CONCURRENCY));
+            let bulk = bulk_of_tokio(pace).layer(GlobalConcurrencyLimitLayer::new(CONCURRENCY));
             tokio(listener, router(bulk, pace))
         },
     },

@@ -103,6 +103,22 @@ fn a_burst_that_was_admitted_unknown_counts_once_the_first_has_ended() {
     assert_eq!(scene.forecast(40).wait, 1000 * MILLI);
 }
 
+/// Before one has ended, what yields is thought to take as long again.
+#[test]
+fn a_request_that_has_not_ended_says_something() {
+    let mut scene = Scene::new(workers(1));
+    let mut burst = scene.admit_all(40, 10 * MILLI);
+    burst.truncate(5);
+    let first = burst.pop().unwrap();
+    let first = scene.serve(first, MILLI, After::Yields).unwrap();
+    // Six times 2 ms, with the new one.
+    assert_eq!(scene.forecast(40).wait, 12 * MILLI);
+    assert_eq!(scene.admit_all(40, 10 * MILLI).len(), 0);
+    // What is known replaces what was thought.
+    scene.serve(first, MILLI / 2, After::Ends);
+    assert_eq!(scene.forecast(40).wait, 5 * MILLI * 3 / 2);
+}
+
 #[test]
 fn as_many_are_admitted_as_the_limit_has_room_for() {
     for (count, admitted) in [(1, 10), (2, 19), (4, 37)] {
