@@ -8,8 +8,8 @@
 //!
 //! - `corank-shed`: `PriorityLayer` with a limit for the waits of bulk requests.
 //! - `corank`: `PriorityLayer` without.
-//! - `tokio-limit-shed`: tokio, and for bulk requests tower's `ConcurrencyLimit` and `LoadShed`. The
-//!   limit is what fits into the limit of the waits.
+//! - `tokio-limit-shed`: tokio, and for bulk requests tower's `ConcurrencyLimit`, one for the whole
+//!   server, and `LoadShed`. The limit is what fits into the limit of the waits.
 //! - `tokio-limit`: the same without `LoadShed`, so that requests wait for the limit.
 //!
 //! Client and server have a processor each, if there are two. As for the other kinds, each point is

@@ -25,7 +25,8 @@ use crate::time::{clock, nanoseconds};
 ///
 /// So urgent levels are refused last: less urgent requests do not count for them. A request is
 /// never refused while fewer requests than there are workers are ready on its level and the more
-/// urgent ones, nor before the layer knows how long a request takes.
+/// urgent ones. Nor is one before the layer knows anything of how long requests take, which is when
+/// the first one has yielded or ended.
 ///
 /// What is not counted: work outside of the layer, such as reading the request, and work that a
 /// request leaves to other coroutines or to `spawn_blocking`. It shows only as waits that are
