@@ -234,7 +234,7 @@ fn predictions_follow_the_waits() {
     let mut beyond = 0;
     let mut room = 0;
     for round in 0..20_000 {
-        // As many as there is room for wait; the last one is looked at.
+        // As many as there is room for wait; the last one is observed.
         let others = scene.admit_all(40, limit);
         room = others.len();
         let last = others.into_iter().next_back().unwrap();
