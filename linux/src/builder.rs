@@ -200,7 +200,7 @@ impl Builder {
     /// Counts the coroutines by level, for [`Runtime::metrics`](crate::Runtime::metrics) (feature
     /// `metrics`).
     ///
-    /// That costs three readings of the clock for each poll and some counting: about 160 ns, during
+    /// That costs three readings of the clock for each poll and some counting: about 140 ns, during
     /// most of which other workers wait for the executor's lock. Without this
     /// call, which is the default, a poll costs nothing more. The counters take 150 KB, which stay
     /// allocated when the runtime has gone, and 24 bytes for each coroutine.
@@ -238,7 +238,7 @@ impl Builder {
         }
         // An executor refers to its observer as long as the program runs.
         let figures = page.unwrap_or_else(|| Box::leak(Box::new(Figures::new())));
-        let counter = corank_figures::Counter::new(figures, time::clock);
+        let counter = corank_figures::Counter::new(figures, time::monotonic);
         let bulk = self.bulk.map(|(from, _)| from);
         // The page is that of this runtime alone.
         let counter = counter.workers(self.workers_wanted(), bulk).alone();
@@ -339,7 +339,7 @@ impl Builder {
     /// has no room run without it.
     ///
     /// `corank top` shows the processes of a domain. With the feature `figures` it also shows the
-    /// runtime's coroutines. That costs about 160 ns for each poll, as `Builder::metrics` does.
+    /// runtime's coroutines. That costs about 140 ns for each poll, as `Builder::metrics` does.
     #[cfg(feature = "domain")]
     pub fn domain(mut self, domain: corank_domain::Domain) -> Self {
         self.domain = Some(domain);

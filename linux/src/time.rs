@@ -45,6 +45,15 @@ pub(crate) fn clock() -> u64 {
     since_start(Instant::now())
 }
 
+/// Reads the same clock, in nanoseconds since the machine's start; for differences.
+///
+/// It costs a quarter less.
+#[cfg(any(feature = "figures", feature = "metrics"))]
+pub(crate) fn monotonic() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
 /// Converts a duration of at most 584 years to nanoseconds.
 pub(crate) const fn nanoseconds(time: Duration) -> u64 {
     time.as_nanos() as u64
