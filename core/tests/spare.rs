@@ -15,8 +15,8 @@ use std::task::{Poll, Wake, Waker};
 use crate::common::served::OnOneThread;
 use crate::common::{forever, level};
 use corank::{
-    Config, Levels, Policy, Priority, Relaxed, SharedExecutor, SharedHandle, SpareWorker, Step,
-    SystemView, Worker,
+    Config, Demotion, Levels, Policy, Priority, Relaxed, SharedExecutor, SharedHandle, SpareWorker,
+    Step, SystemView, Worker, yield_now,
 };
 
 /// A waker that counts how often a worker is called.
@@ -365,4 +365,30 @@ fn a_spare_worker_takes_its_levels() {
     }));
     assert_eq!(bulk.step(), Step::Ran);
     assert_eq!(bulk.step(), Step::Idle);
+}
+
+/// B10, H11: a spare worker finds a coroutine that was demoted, and its polls count as use.
+#[test]
+fn a_spare_worker_finds_what_was_demoted() {
+    let scene = Scene::new(Config::new().demotion(Demotion::after_polls(1)));
+    let polls = Arc::new(AtomicUsize::new(0));
+    let counted = polls.clone();
+    let computes = async move {
+        for _ in 0..4 {
+            counted.fetch_add(1, Ordering::Relaxed);
+            yield_now().await;
+        }
+    };
+    let worker = scene.worker();
+    scene.spawn_around(9, move |scene| {
+        drop(scene.executor.spawn(level(3), computes).unwrap());
+        assert_eq!(scene.worker().step(), Step::Ran);
+        // Now it is alone in the second queue of its level.
+        let (spare, _) = scene.spare();
+        let held_up = spare.held_up().unwrap();
+        assert_eq!(spare.run_for(held_up, &Relaxed, 64), (Step::Idle, 4));
+    });
+    worker.run_until_idle();
+    assert_eq!(polls.load(Ordering::Relaxed), 4);
+    assert_eq!(scene.executor.live(), 0);
 }

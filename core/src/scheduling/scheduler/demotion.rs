@@ -31,10 +31,15 @@ impl Scheduler {
         most_urgent: Priority,
     ) -> (BlockRef, Priority) {
         let level = self.chooser.choose(&self.ready, most_urgent);
+        (self.take_watched(worker_context, level), level)
+    }
+
+    /// Takes the coroutine of a level whose turn it is, so that its use is counted.
+    pub(super) fn take_watched(&self, worker_context: &WorkerContext, level: Priority) -> BlockRef {
         let block = self.take_from(level);
         block.insert(Flags::WATCHED);
         self.begin_part(worker_context);
-        (block, level)
+        block
     }
 
     /// Takes the coroutine of a level whose turn it is (rule B10).

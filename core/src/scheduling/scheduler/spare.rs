@@ -166,7 +166,11 @@ impl Scheduler {
             if elsewhere.is_some_and(|elsewhere| elsewhere.is_more_urgent_than(level)) {
                 return Step::Elsewhere;
             }
-            let block = self.dequeue_head(level);
+            let block = if self.chooser.demotes() {
+                self.take_watched(worker_context, level)
+            } else {
+                self.dequeue_head(level)
+            };
             left.set(left.get() - 1);
             self.poll::<true>(worker_context, block, level);
         }
