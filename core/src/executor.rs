@@ -8,6 +8,10 @@ pub(crate) mod poll_context;
 #[cfg(feature = "std")]
 pub(crate) mod polling;
 pub(crate) mod preempt;
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
+pub(crate) mod shard_worker;
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
+pub(crate) mod sharded;
 #[cfg(feature = "alloc")]
 pub(crate) mod shared;
 #[cfg(feature = "std")]

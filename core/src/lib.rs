@@ -14,6 +14,7 @@
 //! - What coroutines share: [`sync`]. Sleeping and time limits: [`time`]. Wake by key: [`key`].
 //! - One scheduler for several threads or harts: [`SharedExecutor`] and its [`Worker`]s; what its
 //!   coroutines share, and their timers: [`workers`].
+//! - The same for many threads, with a bounded order among them: [`ShardedExecutor`].
 //! - From other threads and interrupt handlers: any [`Waker`](core::task::Waker), and [`Remote`].
 //!
 //! # Features
@@ -77,6 +78,10 @@ pub use executor::poll_context::PollContext;
 #[cfg(feature = "std")]
 pub use executor::polling::{Polling, WorkerId};
 pub use executor::preempt::Preempted;
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
+pub use executor::shard_worker::ShardWorker;
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
+pub use executor::sharded::ShardedExecutor;
 #[cfg(feature = "alloc")]
 pub use executor::shared::{SharedExecutor, SharedHandle, Worker};
 #[cfg(feature = "std")]

@@ -28,6 +28,8 @@ mod preempt;
 mod priority_listener;
 mod remote;
 mod semaphore;
+mod sharded;
+mod sharded_oracle;
 mod shared;
 mod shared_oracle;
 mod shared_priority_listener;

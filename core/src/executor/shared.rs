@@ -382,6 +382,25 @@ impl<'e> Worker<'e> {
         scheduler.run_worker(worker_context, view, limit)
     }
 
+    /// Works as [`run_some`](Self::run_some), but the worker does not count as idle when nothing is
+    /// ready: it does something else before it [sleeps](Self::sleep).
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
+    pub(crate) fn run_awake(&self, view: &impl SystemView, limit: u64) -> (Step, u64) {
+        let (scheduler, worker_context) = (self.scheduler(), self.worker_context());
+        let _entered = Entered::new(worker_context);
+        let _held = Held::unless_held(scheduler, worker_context);
+        scheduler.run_levels(worker_context, view, limit)
+    }
+
+    /// Makes the worker count as idle from now on; returns false if something is ready.
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
+    pub(crate) fn sleep(&self) -> bool {
+        let (scheduler, worker_context) = (self.scheduler(), self.worker_context());
+        let _entered = Entered::new(worker_context);
+        let _held = Held::unless_held(scheduler, worker_context);
+        scheduler.begin_sleep(worker_context)
+    }
+
     /// Limits the worker to these levels (rule H14).
     ///
     /// It picks nothing else, and is called for nothing else. Its picks are strict under every

@@ -35,6 +35,10 @@ pub struct Config {
     /// Whether there are several workers: set by [`SharedExecutor`](crate::SharedExecutor) alone.
     pub(crate) shared: bool,
     pub(crate) relax: Option<extern "C" fn()>,
+    /// Its place on a board, if it is a shard: set by
+    /// [`ShardedExecutor`](crate::ShardedExecutor) alone.
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
+    pub(crate) post: Option<crate::scheduling::workers::board::Post>,
     #[cfg(all(feature = "heap", not(feature = "image")))]
     pub(crate) budget: Option<Budget>,
     #[cfg(feature = "hooks")]
@@ -59,6 +63,8 @@ impl Config {
             deadlines: None,
             shared: false,
             relax: None,
+            #[cfg(all(feature = "std", target_has_atomic = "64"))]
+            post: None,
             #[cfg(all(feature = "heap", not(feature = "image")))]
             budget: None,
             #[cfg(feature = "hooks")]

@@ -27,6 +27,7 @@
 //! - `waiters`: priority inheritance;
 //! - `outside`: what other threads do;
 //! - `sharing`: the scheduler lock, and calling workers;
+//! - `shard`: what a shard shows the others, and polls of other shards' workers;
 //! - `spare`: what is polled in the place of a worker whose poll lasts.
 
 use core::cell::{Cell, UnsafeCell};
@@ -44,6 +45,8 @@ use crate::scheduling::table::storage::{Directory, Storage};
 use crate::scheduling::time::deadlines::Bounds;
 use crate::scheduling::time::timers::Timers;
 use crate::scheduling::wake::stored_waker::StoredWaker;
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
+use crate::scheduling::workers::board::Post;
 #[cfg(all(feature = "heap", not(feature = "image")))]
 use crate::scheduling::workers::budget::spending::Budget;
 use crate::scheduling::workers::context;
@@ -57,6 +60,8 @@ mod outside;
 mod preempt;
 mod queues;
 mod run;
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
+mod shard;
 mod sharing;
 mod slots;
 #[cfg(feature = "std")]
@@ -101,6 +106,9 @@ pub(crate) struct Scheduler {
     idle: AtomicU32,
     /// Not 0 once any worker has been interruptible; stays so.
     interrupts: AtomicU8,
+    /// Its place on the board of a sharded executor, if it is a shard.
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
+    pub(crate) post: Option<Post>,
     /// Whether a timer was set that is due before any that the idle workers may have asked for.
     sooner: Cell<bool>,
     /// First free slot; the others follow by `Block::next`.
@@ -184,6 +192,8 @@ impl Scheduler {
             own_published: Published::new(),
             published: Cell::new(config.published.map_or(ptr::null(), ptr::from_ref)),
             notify: config.notify,
+            #[cfg(all(feature = "std", target_has_atomic = "64"))]
+            post: config.post,
             inbox: AtomicU32::new(NONE),
             taken: Cell::new(NONE),
             anchors: AtomicUsize::new(1),

@@ -56,6 +56,10 @@ impl Scheduler {
             }
             None => {
                 let worker_context: &WorkerContext = &WorkerContext::passing(self);
+                #[cfg(feature = "std")]
+                if let Some(outer) = context::worker_context() {
+                    worker_context.outer.set(outer);
+                }
                 let _entered = Entered::new(worker_context);
                 let _held = Held::new(self, worker_context);
                 act()

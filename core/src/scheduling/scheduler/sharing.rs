@@ -28,16 +28,21 @@ impl Scheduler {
     #[inline]
     pub(crate) fn unlock(&self, worker_context: &WorkerContext) {
         loop {
-            let worker = if worker_context.wake_policy.suppresses() {
+            let suppresses = worker_context.wake_policy.suppresses();
+            let worker = if suppresses {
                 None
             } else {
                 self.choose_worker()
             };
+            let other = self.show(!suppresses, worker.is_some());
             worker_context.holds.set(false);
             let notified = self.lock.unlock();
             if let Some(worker) = worker {
                 // SAFETY: it was announced, so its worker context waits for the call to return.
                 unsafe { Notifier::call(worker) };
+            }
+            if let Some(other) = other {
+                other.wake_by_ref();
             }
             if !notified || !self.lock.lock_or_notify() {
                 return;
@@ -58,13 +63,15 @@ impl Scheduler {
     pub(crate) unsafe fn unlock_for_good(this: NonNull<Self>, worker_context: &WorkerContext) {
         loop {
             // SAFETY: the caller's promise.
-            let (worker, lock) = unsafe {
-                let worker = if worker_context.wake_policy.suppresses() {
+            let (worker, other, lock) = unsafe {
+                let suppresses = worker_context.wake_policy.suppresses();
+                let worker = if suppresses {
                     None
                 } else {
                     this.as_ref().choose_worker()
                 };
-                (worker, &raw const (*this.as_ptr()).lock)
+                let other = this.as_ref().show(!suppresses, worker.is_some());
+                (worker, other, &raw const (*this.as_ptr()).lock)
             };
             worker_context.holds.set(false);
             if let Some(worker) = worker {
@@ -78,7 +85,11 @@ impl Scheduler {
                 return;
             }
             // SAFETY: the caller's promise.
-            if unsafe { SchedulerLock::try_unlock(lock) } {
+            let is_unlocked = unsafe { SchedulerLock::try_unlock(lock) };
+            if let Some(other) = other {
+                other.wake_by_ref();
+            }
+            if is_unlocked {
                 return;
             }
             worker_context.holds.set(true);
@@ -193,11 +204,28 @@ impl Scheduler {
     ///
     /// A worker that sleeps asked before for how long (rule H10).
     pub(super) fn note_deadline(&self, deadline: u64) {
-        if self.idle.load(Ordering::Relaxed) > 0
+        if (self.idle.load(Ordering::Relaxed) > 0 || self.has_sleepers())
             && self.next_deadline().is_none_or(|next| deadline < next)
         {
             self.sooner.set(true);
         }
+    }
+
+    /// Shows what is ready, if this is a shard. Requires the scheduler lock.
+    ///
+    /// Returns the call of a worker of another shard that should come, if one may be called and
+    /// none of this one was. An executor that is no shard has no such workers.
+    #[cfg(not(all(feature = "std", target_has_atomic = "64")))]
+    #[inline(always)]
+    fn show(&self, _: bool, _: bool) -> Option<NeverCalled> {
+        None
+    }
+
+    /// Tests whether a worker of another shard sleeps.
+    #[cfg(not(all(feature = "std", target_has_atomic = "64")))]
+    #[inline(always)]
+    fn has_sleepers(&self) -> bool {
+        false
     }
 
     /// Returns the worker contexts from which coroutines are run.
@@ -261,7 +289,7 @@ impl Scheduler {
 
     #[cfg(feature = "heap")]
     #[inline]
-    fn run_levels(
+    pub(crate) fn run_levels(
         &self,
         worker_context: &WorkerContext,
         view: &impl SystemView,
@@ -295,21 +323,24 @@ impl Scheduler {
     /// Removes a worker.
     #[cfg(feature = "heap")]
     pub(crate) fn leave(&self, worker_context: &WorkerContext) {
-        let this = Some(NonNull::from(worker_context));
         self.locked(|| {
             self.note_check(worker_context);
             #[cfg(feature = "std")]
             self.end_takeovers(worker_context);
-            match self
-                .worker_contexts()
-                .find(|other| other.next.get() == this)
-            {
-                Some(before) => before.next.set(worker_context.next.get()),
-                None => self.worker_contexts.set(worker_context.next.get()),
-            }
+            self.remove_context(worker_context);
         });
         if let Some(worker) = worker_context.worker() {
             worker.wait_for_calls();
+        }
+    }
+
+    /// Takes a worker context out of the list. Requires the scheduler lock.
+    #[cfg(feature = "heap")]
+    pub(super) fn remove_context(&self, worker_context: &WorkerContext) {
+        let this = Some(NonNull::from(worker_context));
+        match (self.worker_contexts()).find(|other| other.next.get() == this) {
+            Some(before) => before.next.set(worker_context.next.get()),
+            None => self.worker_contexts.set(worker_context.next.get()),
         }
     }
 
@@ -318,5 +349,16 @@ impl Scheduler {
     #[inline]
     pub(super) fn has_taken(&self) -> bool {
         self.taken.get() != NONE
+    }
+}
+
+/// The call of another shard's worker where there are no shards.
+#[cfg(not(all(feature = "std", target_has_atomic = "64")))]
+enum NeverCalled {}
+
+#[cfg(not(all(feature = "std", target_has_atomic = "64")))]
+impl NeverCalled {
+    fn wake_by_ref(&self) {
+        match *self {}
     }
 }

@@ -18,13 +18,26 @@ impl Scheduler {
             self.directory.set(self.storage().directory());
             let (first, slots) = grown?;
             // Lowest index first, so that neighbours in the queue tend to be neighbours in memory.
+            let (first_generation, _) = self.generations();
             for index in (first..first + slots).rev() {
-                self.push_free(self.block(index));
+                let block = self.block(index);
+                block.generation.set(first_generation);
+                self.push_free(block);
             }
         }
         let block = self.follow(self.free.get());
         self.free.set(block.next.get());
         Ok(block)
+    }
+
+    /// Returns the first and the last generation of a slot.
+    #[inline]
+    fn generations(&self) -> (u32, u32) {
+        #[cfg(all(feature = "std", target_has_atomic = "64"))]
+        if let Some(post) = &self.post {
+            return post.generations();
+        }
+        (0, u32::MAX)
     }
 
     pub(super) fn push_free(&self, block: BlockRef) {
@@ -38,9 +51,9 @@ impl Scheduler {
     pub(super) fn give_slot(&self, block: BlockRef) {
         block.vtable.set(None);
         let generation = block.generation.get();
-        if generation == u32::MAX {
-            // Four thousand million coroutines have lived here. Another one would bear the name of
-            // the first.
+        if generation == self.generations().1 {
+            // Four thousand million coroutines have lived here, or a shard's part of that. Another
+            // one would bear the name of the first, or of another shard's.
             return;
         }
         block.generation.set(generation + 1);

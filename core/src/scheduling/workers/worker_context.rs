@@ -47,6 +47,10 @@ pub(crate) struct WorkerContext {
     /// Set only where the use of coroutines is counted in time (rule B13).
     pub(crate) part_began: Cell<u64>,
     role: Role,
+    /// Of a passing one: the worker context from which the thread polls a coroutine of another
+    /// executor, if it does.
+    #[cfg(feature = "std")]
+    pub(crate) outer: Cell<*const WorkerContext>,
     /// The next worker context of the scheduler. Written by others.
     pub(crate) next: Cell<Option<NonNull<WorkerContext>>>,
 }
@@ -117,6 +121,8 @@ impl WorkerContext {
             spending: Spending::default(),
             part_began: Cell::new(0),
             role: Role::Passing,
+            #[cfg(feature = "std")]
+            outer: Cell::new(ptr::null()),
             next: Cell::new(None),
         }
     }

@@ -39,6 +39,12 @@ impl Budget {
 pub(super) fn take() -> bool {
     match context::worker_context() {
         Some(here) if here.spending.allowed.get() > 0 => take_here(here),
+        #[cfg(feature = "std")]
+        Some(here) if !here.outer.get().is_null() => {
+            // SAFETY: a passing worker context is used on one thread, while what was entered before
+            // stays.
+            take_here(unsafe { &*here.outer.get() })
+        }
         _ => true,
     }
 }
@@ -88,9 +94,17 @@ impl Scheduler {
     fn is_urgent_ready(&self, block: BlockRef) -> bool {
         let published = self.published();
         let waiting: Levels = published.ready().union(published.arriving());
-        waiting
-            .most_urgent()
-            .is_some_and(|level| level.is_more_urgent_than(block.level()))
+        let most_urgent = waiting.most_urgent();
+        #[cfg(all(feature = "std", target_has_atomic = "64"))]
+        let most_urgent = match &self.post {
+            None => most_urgent,
+            // The union has what this shard shows, and this one may have more.
+            Some(post) => most_urgent
+                .into_iter()
+                .chain(post.board.most_urgent())
+                .min(),
+        };
+        most_urgent.is_some_and(|level| level.is_more_urgent_than(block.level()))
     }
 
     /// Tests whether the time is not over. When it is, the call that runs coroutines ends after
