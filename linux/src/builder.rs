@@ -1,6 +1,5 @@
 //! The settings of a runtime.
 
-#[cfg(feature = "domain")]
 use std::io;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -14,6 +13,32 @@ use crate::blocked::{Blocked, BlockedReport};
 use crate::class::Class;
 use crate::spare_pool::{SHORTEST, SPARE_WORKER_AFTER};
 use crate::{budget, time};
+
+/// The order in which the workers of a runtime take what is ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// One set of queues: each worker takes the most urgent coroutine that no worker serves.
+    ///
+    /// For a handful of workers. All features of a runtime work.
+    #[default]
+    Exact,
+    /// A set of queues for each worker, a *shard*, with a bound on inversions among them.
+    ///
+    /// For many workers, or for very short polls on a few. Before each poll a worker checks
+    /// whether another shard has something strictly more urgent than its own, and takes that. So a
+    /// worker begins at most one poll after something more urgent has become ready in another
+    /// shard, and only within the moment between its check and that poll.
+    ///
+    /// A coroutine belongs to the shard on which it was spawned: that of the coroutine that spawned
+    /// it, unless that shard has many more coroutines than another one. Locks, channels and joins
+    /// work among all of them, but **priorities are inherited within a shard only**. A waiter of
+    /// another shard counts as [`Priority::DEFAULT`] and donates nothing. Primitives of
+    /// [`sync`](crate::sync) belong to the shard of the coroutine that makes them.
+    ///
+    /// Such a runtime has no spare workers, no threads of a class for bulk work, does not host
+    /// tokio, joins no domain, and has at most 64 workers.
+    Bounded,
+}
 
 /// Configures and starts a runtime.
 ///
@@ -32,6 +57,7 @@ use crate::{budget, time};
 #[must_use]
 pub struct Builder {
     workers: Option<NonZeroUsize>,
+    order: Order,
     policy: Policy,
     demotion: Option<Demotion>,
     capacity: usize,
@@ -42,6 +68,8 @@ pub struct Builder {
     #[cfg(feature = "metrics")]
     counts: bool,
     spare_after: Option<Duration>,
+    /// Whether `spare_after` was asked for.
+    wants_spares: bool,
     bulk: Option<(Priority, Class)>,
     #[cfg(feature = "domain")]
     domain: Option<corank_domain::Domain>,
@@ -67,6 +95,7 @@ impl Builder {
     pub fn new() -> Self {
         Self {
             workers: None,
+            order: Order::Exact,
             policy: Policy::Strict,
             demotion: None,
             capacity: usize::MAX,
@@ -77,6 +106,7 @@ impl Builder {
             #[cfg(feature = "metrics")]
             counts: false,
             spare_after: Some(SPARE_WORKER_AFTER),
+            wants_spares: false,
             bulk: None,
             #[cfg(feature = "domain")]
             domain: None,
@@ -92,6 +122,56 @@ impl Builder {
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(NonZeroUsize::new(workers).expect("a runtime has at least one worker"));
         self
+    }
+
+    /// Sets the order in which the workers take what is ready: [`Order::Exact`], unless this is
+    /// called.
+    ///
+    /// ```
+    /// use corank_linux::{Builder, Order};
+    ///
+    /// let runtime = Builder::new().workers(2).order(Order::Bounded).build()?;
+    /// assert_eq!(runtime.block_on(async { 1 + 1 }), 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// Returns the order.
+    ///
+    /// # Errors
+    /// Fails if the builder asked for something that a runtime of this order cannot have.
+    pub(crate) fn checked_order(&self) -> io::Result<Order> {
+        if self.order == Order::Exact {
+            return Ok(self.order);
+        }
+        #[cfg(feature = "domain")]
+        let is_in_domain = self.domain.is_some();
+        #[cfg(not(feature = "domain"))]
+        let is_in_domain = false;
+        #[cfg(feature = "tokio")]
+        let hosts_tokio = self.tokio.is_some();
+        #[cfg(not(feature = "tokio"))]
+        let hosts_tokio = false;
+        let what = if is_in_domain {
+            "join a domain"
+        } else if hosts_tokio {
+            "host tokio"
+        } else if self.bulk.is_some() {
+            "have threads of a class for bulk work"
+        } else if self.wants_spares {
+            "have spare workers"
+        } else if self.workers_wanted() > corank::ShardedExecutor::MOST_SHARDS {
+            "have more than 64 workers"
+        } else {
+            return Ok(self.order);
+        };
+        let message = format!(
+            "a runtime of Order::Bounded cannot {what}: leave that out, or use Order::Exact"
+        );
+        Err(io::Error::new(io::ErrorKind::Unsupported, message))
     }
 
     /// Sets the policy that chooses the next coroutine.
@@ -282,6 +362,7 @@ impl Builder {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn spare_workers(mut self, after: Option<Duration>) -> Self {
+        self.wants_spares = after.is_some();
         self.spare_after = after.map(|after| after.max(SHORTEST));
         self
     }
@@ -325,6 +406,9 @@ impl Builder {
     }
 
     pub(crate) fn spare_after(&self) -> Option<Duration> {
+        if self.order == Order::Bounded {
+            return None;
+        }
         #[cfg(feature = "tokio")]
         if self.tokio.is_some() {
             return None;
@@ -406,10 +490,15 @@ impl Builder {
         &self.name
     }
 
-    pub(crate) fn config(&self) -> Config {
+    pub(crate) fn capacity_wanted(&self) -> usize {
+        self.capacity
+    }
+
+    /// Returns the configuration of an executor, or of a shard, of this capacity.
+    pub(crate) fn config(&self, capacity: usize) -> Config {
         let config = Config::new()
             .policy(self.policy)
-            .capacity(self.capacity)
+            .capacity(capacity)
             .clock(time::clock)
             .budget(budget::OPERATIONS, budget::TIME_IN_A_ROW);
         let config = match self.demotion {

@@ -21,15 +21,18 @@ pub(crate) fn serve(
     shared: &Arc<Shared>,
     view: &impl ExternalScheduler,
     (from, class): (Priority, Class),
+    number: usize,
 ) {
     class.enter();
     let parker = &Arc::new(Parker::current());
     let waker = Arc::new(WorkerWaker::new(shared, parker));
-    let worker = shared.executor.worker(Waker::from(waker));
+    let worker = shared.executor.exact().worker(Waker::from(waker));
     worker.set_levels(Levels::from_level(from));
     shared.entries().push(WorkerEntry {
         parker: parker.clone(),
         worker: worker.id(),
+        elsewhere: None,
+        number,
         role: WorkerRole::Bulk,
         sleeper: None,
     });

@@ -44,7 +44,7 @@ impl Current {
     /// It is not if a thread that has entered it acts on another executor now: then destructors of
     /// that one's coroutines may run.
     fn counts_in(&self, executor: ExecutorId) -> bool {
-        self.within == Some(executor) || self.handle.0.executor.id() == Some(executor)
+        self.within == Some(executor) || self.handle.0.executor.has(executor)
     }
 }
 
@@ -216,10 +216,37 @@ fn with_current<R>(act: impl FnOnce(Option<&Handle>) -> R) -> R {
 }
 
 /// Serves for the primitives of [`sync`](crate::sync): `Mutex::new_in(handle, 0)`.
+///
+/// In a runtime of the order [`Bounded`](crate::Order::Bounded) they belong to the shard of the
+/// coroutine that calls this, or to the first one.
 impl From<&Handle> for corank::Shared {
     fn from(handle: &Handle) -> Self {
-        Self::from(&handle.0.executor)
+        handle.0.executor.owner()
     }
+}
+
+/// Gives a coroutine of the current runtime another base priority, at once.
+///
+/// Returns false if the coroutine has exited.
+pub fn reprioritize(id: CoroutineId, priority: Priority) -> bool {
+    corank::reprioritize(id, priority)
+        || in_other_shards(|handle| handle.reprioritize(id, priority))
+}
+
+/// Cancels a coroutine of the current runtime. Returns false if it was too late.
+pub fn cancel(id: CoroutineId) -> bool {
+    corank::cancel(id) || in_other_shards(|handle| handle.cancel(id))
+}
+
+/// Acts on a coroutine that is none of the shard that runs here.
+///
+/// Returns false if the runtime has no other shards.
+fn in_other_shards(act: impl FnOnce(&Handle) -> bool) -> bool {
+    corank::current_executor().is_some()
+        && with_current(|current| {
+            let current = current.filter(|handle| handle.0.executor.is_bounded());
+            current.is_some_and(act)
+        })
 }
 
 /// Keeps a runtime current on this thread until it is dropped; see

@@ -102,6 +102,7 @@ mod budget;
 mod builder;
 mod bulk;
 mod class;
+mod executor;
 mod external_scheduler;
 mod fork;
 pub mod fs;
@@ -154,11 +155,11 @@ pub use at::{At, at};
 pub use blocked::Blocked;
 pub use blocking::{Blocking, limit_blocking_threads, spawn_blocking};
 pub use budget::{OPERATIONS_IN_A_ROW, TIME_IN_A_ROW};
-pub use builder::Builder;
+pub use builder::{Builder, Order};
 pub use class::Class;
 pub use corank::{
     CoroutineId, Demotion, JoinError, LEVELS, Payload, Policy, Priority, Remote, SpawnError,
-    YieldNow, cancel, current, poll_proceed, reprioritize, yield_now,
+    YieldNow, current, poll_proceed, yield_now,
 };
 #[cfg(feature = "hooks")]
 pub use corank::{Exit, Observer};
@@ -167,7 +168,7 @@ pub use corank_domain as domain;
 pub use corank_figures::{Coroutines, Histogram, LevelState};
 #[cfg(feature = "macros")]
 pub use corank_linux_macros::{main, test};
-pub use handle::{Entered, Handle, JoinHandle, spawn};
+pub use handle::{Entered, Handle, JoinHandle, cancel, reprioritize, spawn};
 pub use runtime::{Runtime, Unfinished};
 pub use shared::WorkerRole;
 pub use snapshot::{Metrics, SpareMetrics, WorkerMetrics};

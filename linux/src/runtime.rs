@@ -18,6 +18,7 @@ use corank::{JoinError, Priority, Relaxed};
 use crate::block_on::{self, Handoff};
 use crate::builder::Builder;
 use crate::class::Class;
+use crate::executor::Executor;
 use crate::external_scheduler::ExternalScheduler;
 use crate::handle::{Entered, Handle, enter};
 use crate::shared::Shared;
@@ -73,9 +74,9 @@ impl Drop for EndNotice {
 /// What a thread of the runtime does.
 #[derive(Clone, Copy)]
 enum Task {
-    Work,
-    ActAsSpare,
-    DoBulk(Priority, Class),
+    Work(usize),
+    ActAsSpare(usize),
+    DoBulk(Priority, Class, usize),
 }
 
 /// Starts the threads that run coroutines.
@@ -142,9 +143,9 @@ impl Threads {
 impl Task {
     fn run(self, shared: &Arc<Shared>, view: &impl ExternalScheduler) {
         match self {
-            Self::Work => worker::serve(shared, view),
-            Self::ActAsSpare => spare::serve(shared, view),
-            Self::DoBulk(from, class) => bulk::serve(shared, view, (from, class)),
+            Self::Work(number) => worker::serve(shared, view, number),
+            Self::ActAsSpare(number) => spare::serve(shared, view, number),
+            Self::DoBulk(from, class, number) => bulk::serve(shared, view, (from, class), number),
         }
     }
 }
@@ -154,7 +155,8 @@ impl Builder {
     ///
     /// # Errors
     /// Fails if there are no descriptors for the reactor, if a thread cannot be started, or if the
-    /// domain cannot be joined. Threads that were started have ended again.
+    /// domain cannot be joined. Threads that were started have ended again. Fails with
+    /// [`Unsupported`](io::ErrorKind::Unsupported) for settings that exclude each other.
     pub fn build(self) -> io::Result<Runtime> {
         Runtime::start(self)
     }
@@ -179,6 +181,7 @@ impl Runtime {
         expect(unused_mut, reason = "it gives its domain, and gets an observer")
     )]
     fn start(mut builder: Builder) -> io::Result<Self> {
+        let order = builder.checked_order()?;
         #[cfg(feature = "domain")]
         let domain = match builder.join()? {
             None => None,
@@ -193,14 +196,17 @@ impl Runtime {
         #[cfg(not(feature = "domain"))]
         let page = None;
         let figures = builder.count_coroutines(page);
-        let config = builder.config();
-        #[cfg(feature = "domain")]
-        let config = match domain {
-            Some((_, published)) => config.publish_to(published),
-            None => config,
+        let config = |capacity| {
+            let config = builder.config(capacity);
+            #[cfg(feature = "domain")]
+            if let Some((_, published)) = domain {
+                return config.publish_to(published);
+            }
+            config
         };
-        let workers = builder.workers_wanted();
-        let shared = Arc::new(Shared::new(config, &builder, figures)?);
+        let (workers, capacity) = (builder.workers_wanted(), builder.capacity_wanted());
+        let executor = Executor::new(order, workers, capacity, config);
+        let shared = Arc::new(Shared::new(executor, &builder, figures)?);
         shared.publish();
         let (ends, ended) = mpsc::channel();
         let mut runtime = Self {
@@ -227,13 +233,13 @@ impl Runtime {
         }
         for number in 0..workers {
             // If one fails, dropping the runtime ends those before.
-            let thread = threads.start(number, &number.to_string(), Task::Work)?;
+            let thread = threads.start(number, &number.to_string(), Task::Work(number))?;
             runtime.threads.push(Some(thread));
         }
         if let Some((from, class)) = threads.shared.bulk {
             blocking::set_bulk(from, class);
             for number in 0..workers {
-                let (name, task) = (format!("bulk-{number}"), Task::DoBulk(from, class));
+                let (name, task) = (format!("bulk-{number}"), Task::DoBulk(from, class, number));
                 let thread = threads.start(runtime.threads.len(), &name, task)?;
                 runtime.threads.push(Some(thread));
             }
@@ -264,7 +270,7 @@ impl Runtime {
                 let _ends = ends;
                 let start_spare = |number| {
                     let name = format!("spare-{number}");
-                    threads.start(others + 1 + number, &name, Task::ActAsSpare)
+                    threads.start(others + 1 + number, &name, Task::ActAsSpare(number))
                 };
                 let start_spare: Option<&watchdog::StartSpare<'_>> =
                     has_spares.then_some(&start_spare);

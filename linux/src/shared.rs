@@ -7,11 +7,12 @@ use std::task::Waker;
 use std::thread::{JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
-use corank::{Config, CoroutineId, ExecutorId, Levels, Priority, SharedExecutor, WorkerId};
+use corank::{CoroutineId, ExecutorId, Levels, Priority, SharedExecutor, WorkerId};
 use corank_figures::Figures;
 
 use crate::builder::Builder;
 use crate::class::Class;
+use crate::executor::Executor;
 use crate::idle::{Parker, Pause, Wakeup, Watch};
 use crate::reactor::Reactor;
 use crate::reclaim::Reclaim;
@@ -27,6 +28,10 @@ const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 pub(crate) struct WorkerEntry {
     pub(crate) parker: Arc<Parker>,
     pub(crate) worker: WorkerId,
+    /// Its name where it polls in another shard, if there are shards.
+    pub(crate) elsewhere: Option<WorkerId>,
+    /// Its number among those of its role, which is that of its shard, if there are shards.
+    pub(crate) number: usize,
     pub(crate) role: WorkerRole,
     /// Ends the sleep of a worker that does not sleep in the reactor; `None` for one that does.
     pub(crate) sleeper: Option<Waker>,
@@ -83,10 +88,11 @@ pub(crate) struct Shared {
     pub(crate) started: u64,
     /// The counters of its coroutines, if they are counted.
     pub(crate) figures: Option<&'static Figures>,
-    pub(crate) executor: SharedExecutor,
+    pub(crate) executor: Executor,
     pub(crate) reactor: Arc<Reactor>,
     pub(crate) watch: Watch,
-    pub(crate) reclaim: Reclaim,
+    /// One for each shard of the executor.
+    pub(crate) reclaim: Vec<Reclaim>,
     /// The number of workers, of each kind.
     #[cfg(feature = "tower")]
     pub(crate) workers: usize,
@@ -141,17 +147,15 @@ pub(crate) fn find(executor: ExecutorId) -> Option<Arc<Shared>> {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let gone = self.executor.id();
-        runtimes().retain(|(id, _)| Some(*id) != gone);
+        runtimes().retain(|(id, _)| !self.executor.has(*id));
     }
 }
 
 impl Shared {
     /// Lets threads find the runtime by its executor.
     pub(crate) fn publish(self: &Arc<Self>) {
-        if let Some(id) = self.executor.id() {
-            runtimes().push((id, Arc::downgrade(self)));
-        }
+        let ids = self.executor.shards().iter().filter_map(SharedExecutor::id);
+        runtimes().extend(ids.map(|id| (id, Arc::downgrade(self))));
     }
 
     /// Creates the state of a runtime that has no workers yet.
@@ -161,7 +165,7 @@ impl Shared {
     /// # Errors
     /// Fails if there are no descriptors for the reactor.
     pub(crate) fn new(
-        config: Config,
+        executor: Executor,
         builder: &Builder,
         figures: Option<&'static Figures>,
     ) -> io::Result<Self> {
@@ -169,10 +173,10 @@ impl Shared {
             name: builder.thread_name().to_string(),
             started: time::clock(),
             figures,
-            executor: SharedExecutor::with(config),
+            reclaim: executor.shards().iter().map(|_| Reclaim::new()).collect(),
+            executor,
             reactor: Arc::new(Reactor::new()?),
             watch: Watch::new(),
-            reclaim: Reclaim::new(),
             #[cfg(feature = "tower")]
             workers: builder.workers_wanted(),
             spare_after: builder.spare_after().map_or(u64::MAX, nanoseconds),
@@ -223,8 +227,7 @@ impl Shared {
     /// once.
     #[cfg(feature = "tokio")]
     pub(crate) fn has_nothing_ready(&self) -> bool {
-        let published = self.executor.published();
-        (published.ready().union(published.arriving())).is_empty()
+        self.executor.waiting().is_empty()
     }
 
     /// Wakes a parked worker, if there is one, to check for events that no other worker checks for.

@@ -44,17 +44,19 @@ struct Spare<'a, V> {
 }
 
 /// Makes this thread a spare worker until the runtime stops.
-pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
+pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler, number: usize) {
     let _driving = Driving::begin();
     let after = shared.spare_after;
     class::request_short_slice();
     let parker = &Arc::new(Parker::current());
     let waker = Arc::new(WorkerWaker::new(shared, parker));
-    let worker = shared.executor.spare_worker(Waker::from(waker));
+    let worker = shared.executor.exact().spare_worker(Waker::from(waker));
     worker.set_levels(shared.urgent_levels());
     shared.entries().push(WorkerEntry {
         parker: parker.clone(),
         worker: worker.id(),
+        elsewhere: None,
+        number,
         role: WorkerRole::Spare,
         sleeper: None,
     });

@@ -92,6 +92,9 @@ pub(crate) fn run(
                         WorkerRole::Spare => spare_lasts = true,
                         WorkerRole::Bulk => {}
                     }
+                    if entry.role == WorkerRole::Worker {
+                        shared.executor.note_long_poll(entry.number);
+                    }
                     shared
                         .watch
                         .end_short_polling(&entry.parker, || shared.wake_successor());
@@ -141,9 +144,8 @@ fn all_inactive(entries: &[WorkerEntry]) -> bool {
 /// Describes the poll that keeps the worker; returns `None` if that has ended.
 fn describe(shared: &Shared, entry: &WorkerEntry, polls: u64, lasted: u64) -> Option<Blocked> {
     let parker: &Parker = &entry.parker;
-    let polling = shared.executor.polling(entry.worker)?;
-    let published = shared.executor.published();
-    let waiting = published.ready().union(published.arriving()).most_urgent();
+    let polling = shared.executor.polling(entry.worker, entry.elsewhere)?;
+    let waiting = shared.executor.waiting().most_urgent();
     #[cfg(not(feature = "tracing"))]
     let future = polling.future;
     #[cfg(feature = "tracing")]

@@ -21,9 +21,10 @@ use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use corank::{Priority, Step, SystemView, Worker};
+use corank::{Priority, Step, SystemView};
 
 use crate::block_on::Driving;
+use crate::executor::AnyWorker;
 use crate::external_scheduler::ExternalScheduler;
 use crate::idle::{Parker, Wakeup};
 use crate::reactor::ReadyEvents;
@@ -44,6 +45,10 @@ pub const TIME_PER_WATCHED_CHECK: Duration = Duration::from_micros(250);
 /// Bounds the last batch of a short-polling worker: it checks for events soon enough that idle
 /// workers need not watch.
 const SHORT_POLLS: Duration = Duration::from_micros(100);
+
+/// The time of a poll from which another worker is worth calling for it, where each worker has a
+/// shard: a call takes about as long.
+const WORTH_A_CALL: Duration = Duration::from_micros(5);
 
 /// After so many batches with short polls a worker relieves spare workers that still stand by.
 const SHORT_BATCHES: u32 = 8;
@@ -112,20 +117,25 @@ impl<V: ExternalScheduler> SystemView for CountingView<'_, V> {
     }
 }
 
-/// Makes this thread a worker until the runtime stops.
-pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
+/// Makes this thread the worker with this number until the runtime stops.
+pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler, number: usize) {
     let _driving = Driving::begin();
     let parker = &Arc::new(Parker::current());
     let waker = Arc::new(WorkerWaker::new(shared, parker));
-    let worker = shared.executor.worker(Waker::from(waker));
+    let worker = shared.executor.worker(number, Waker::from(waker));
     worker.set_levels(shared.urgent_levels());
     shared.entries().push(WorkerEntry {
         parker: parker.clone(),
         worker: worker.id(),
+        elsewhere: worker.id_elsewhere(),
+        number,
         role: WorkerRole::Worker,
         sleeper: None,
     });
     let counting = CountingView { view, parker };
+    // Where all workers have one set of queues, they share this as well.
+    let shard = number % shared.reclaim.len();
+    let (own, reclaim) = (&shared.executor.shards()[shard], &shared.reclaim[shard]);
     let mut ready_events = ReadyEvents::new();
     let mut batch = Batch::new();
     let mut own_check = 0;
@@ -138,8 +148,9 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
         shared.note_progress();
         let now = time::clock();
         parker.count_batch(now);
-        shared.reclaim.check(&shared.executor, now, polls);
+        reclaim.check(own, now, polls);
         if polls > 0 {
+            worker.keep_to_itself(now - start < nanoseconds(WORTH_A_CALL) * polls);
             short_polling = now - start < nanoseconds(SHORT_POLLS);
             short_batches = if short_polling { short_batches + 1 } else { 0 };
             if short_batches == SHORT_BATCHES {
@@ -169,9 +180,10 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler) {
                 view.step_aside();
                 shared.reactor.check(&mut ready_events, time::clock());
             }
+            Step::Idle if shared.executor.fire_due(now) > 0 => {}
             Step::Idle => {
                 view.idle();
-                let reclaim = shared.reclaim.next();
+                let reclaim = reclaim.next();
                 park(shared, parker, short_polling, reclaim, &mut ready_events);
             }
         }
@@ -224,7 +236,7 @@ pub(crate) fn park(
 }
 
 /// Wakes the coroutines that wait for the ready events.
-fn wake_waiters(worker: &Worker<'_>, ready_events: &mut ReadyEvents) {
+fn wake_waiters(worker: &AnyWorker<'_>, ready_events: &mut ReadyEvents) {
     if ready_events.is_empty() {
         return;
     }

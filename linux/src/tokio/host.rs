@@ -163,16 +163,20 @@ pub(super) async fn run<E: Send>(hosting: Arc<Hosting>, kick: Kick, end: E) {
         kick,
         shared: shared.clone(),
     }));
-    let worker = shared.executor.worker(waker);
+    let executor = shared.executor.exact();
+    let worker = executor.worker(waker);
     shared.entries().push(WorkerEntry {
         parker: parker.clone(),
         worker: worker.id(),
+        elsewhere: None,
+        number: 0,
         role: WorkerRole::Worker,
         sleeper: Some(task),
     });
     let mut batch = Batch::new();
     // Of the first batch after a sleep, no time is measured: mostly it is one poll.
     let mut measured = false;
+    let reclaim = &shared.reclaim[0];
     let mut polls_since_reclaim = 0;
     let mut turns = Turns::new().await;
     while !shared.stopping.load(Ordering::Acquire) {
@@ -191,10 +195,10 @@ pub(super) async fn run<E: Send>(hosting: Arc<Hosting>, kick: Kick, end: E) {
         shared.note_progress();
         match step {
             Step::Idle => {
-                (shared.reclaim).check(&shared.executor, now, polls_since_reclaim);
+                reclaim.check(executor, now, polls_since_reclaim);
                 polls_since_reclaim = 0;
-                let due = shared.executor.next_deadline();
-                (hosting.timer).set(due.into_iter().chain(shared.reclaim.next()).min());
+                let due = executor.next_deadline();
+                (hosting.timer).set(due.into_iter().chain(reclaim.next()).min());
                 Sleep(parker).await;
                 turns.forget();
                 measured = false;
