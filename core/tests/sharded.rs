@@ -1,5 +1,5 @@
-//! Several shards (rules H15 to H18): which shard a worker serves, when it is called, and what works
-//! across shards.
+//! Several shards (rules H15 to H18): which shard a worker serves, when it is called, and what
+//! works across shards.
 //!
 //! As in `shared.rs`, a worker that steps inside a poll of another one stands for a second thread.
 

@@ -15,13 +15,13 @@
 //!                                      clears `removed`
 //! ```
 //!
-//! Because of the fences, either the shard finds that the union lacks the level, or the worker finds
-//! the level in the shard's word. Meanwhile the level stands in `removed`, which counts like the
-//! union. So a level that a shard shows is never missing for a worker that reads after that.
+//! Because of the fences, either the shard finds that the union lacks the level, or the worker
+//! finds the level in the shard's word. Meanwhile the level stands in `removed`, which counts like
+//! the union. So a level that a shard shows is never missing for a worker that reads after that.
 //!
-//! A worker that goes to sleep sets its bit in `Sleepers::sleeping` and then reads all shards' words. A shard
-//! that shows a level then reads that, and calls one worker. The same pair of fences sees to it that
-//! one of them finds the other.
+//! A worker that goes to sleep sets its bit in `Sleepers::sleeping` and then reads all shards'
+//! words. A shard that shows a level then reads that, and calls one worker. The same pair of fences
+//! sees to it that one of them finds the other.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -226,7 +226,7 @@ impl Board {
         self.choose_sleeper()
     }
 
-    /// Notes that the worker of a shard is about to sleep, and returns true if there is something
+    /// Records that the worker of a shard is about to sleep, and returns true if there is something
     /// for it in another shard.
     pub(crate) fn begin_sleep(&self, own: usize) -> bool {
         (self.sleepers.0.sleeping).fetch_or(1 << own, Ordering::AcqRel);
@@ -234,7 +234,7 @@ impl Board {
         self.find(own, Wants::Any).is_some()
     }
 
-    /// Notes that the worker of a shard does not sleep.
+    /// Records that the worker of a shard does not sleep.
     ///
     /// Returns another worker to call: this one was perhaps called for something in another shard,
     /// and turns to its own first.
@@ -247,7 +247,7 @@ impl Board {
         self.choose_sleeper()
     }
 
-    /// Notes that the worker of a shard has gone.
+    /// Records that the worker of a shard has gone.
     ///
     /// Returns another worker to call for what it may have been called for.
     #[must_use]
@@ -260,7 +260,7 @@ impl Board {
         self.choose_sleeper()
     }
 
-    /// Notes that a worker neither sleeps nor was called.
+    /// Records that a worker neither sleeps nor was called.
     fn come(&self, own: usize) {
         let Sleepers { sleeping, coming } = &self.sleepers.0;
         // In this order: see `call_sleeper`.
@@ -270,7 +270,7 @@ impl Board {
         fence(Ordering::SeqCst);
     }
 
-    /// Notes that a worker is called, and returns true if it sleeps and was not called before.
+    /// Records that a worker is called, and returns true if it sleeps and was not called before.
     pub(crate) fn call_sleeper(&self, worker: usize) -> bool {
         let Sleepers { sleeping, coming } = &self.sleepers.0;
         // In this order: a worker that was taken here clears its bit in `coming` after this.
