@@ -66,7 +66,7 @@ fn a_helper_and_the_own_worker_share_what_is_ready() {
 /// that waits for it.
 #[test]
 fn a_poll_that_lasts_calls_a_worker_of_another_shard() {
-    explore(2, || {
+    explore(1, || {
         let executor = Arc::new(ShardedExecutor::new(2));
         let done = Arc::new(AtomicBool::new(false));
         let [ended, here, there] = [(); 3].map(|()| Park::new());
