@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 use std::time::Duration;
 
+use corank_linux::Order;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -18,7 +19,15 @@ use crate::print;
 ///
 /// The servers are measured against each other.
 type Server = fn(TcpListener, usize) -> Box<dyn FnOnce()>;
-const SERVERS: &[(&str, Server)] = &[("corank", corank), ("tokio", tokio)];
+const SERVERS: &[(&str, Server)] = &[
+    ("corank", |listener, workers| {
+        corank(listener, workers, Order::Exact)
+    }),
+    ("corank-bounded", |listener, workers| {
+        corank(listener, workers, Order::Bounded)
+    }),
+    ("tokio", tokio),
+];
 
 /// Turns of each server in a run.
 ///
@@ -71,9 +80,10 @@ async fn hello(_: Request<Incoming>) -> Result<Response<String>, Infallible> {
     Ok(Response::new("hello, world\n".to_string()))
 }
 
-fn corank(listener: TcpListener, workers: usize) -> Box<dyn FnOnce()> {
+fn corank(listener: TcpListener, workers: usize, order: Order) -> Box<dyn FnOnce()> {
     use corank_linux::{Builder, Priority, net, spawn};
-    let runtime = Builder::new().workers(workers).build().expect("threads");
+    let builder = Builder::new().workers(workers).order(order);
+    let runtime = builder.build().expect("threads");
     let serve = async move {
         let listener = net::TcpListener::from_std(listener).expect("a descriptor");
         loop {

@@ -20,10 +20,13 @@
 //! - `shedding`: urgent and bulk requests at up to 300 % load, with waits of bulk requests limited
 //!   (see [`shedding`]).
 //! - `operations` (`yield`, `spawn-join`, `wake`): what the scheduler alone costs, on one and two
-//!   workers.
+//!   workers, in both orders of the runtime.
+//! - `inversions`: how often a worker begins a poll while something more urgent is ready, in one
+//!   set of queues, in shards, and in executors that do not check each other.
 
 mod hello;
 mod hosted;
+mod inversions;
 mod load;
 mod long_poll;
 mod models;
@@ -76,6 +79,7 @@ enum Kind {
     Hosted,
     Shedding,
     Operations,
+    Inversions,
 }
 
 impl Kind {
@@ -163,6 +167,7 @@ fn main() {
                     shedding::measure(processors, pace, &options.load, run, options.quick);
                 }
                 Kind::Operations => operations::measure(run, options.quick),
+                Kind::Inversions => inversions::measure(run, options.quick),
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use corank_linux::{Builder, Priority, yield_now};
+use corank_linux::{Builder, Order, Priority, yield_now};
 use serde_json::json;
 
 use crate::print;
@@ -18,17 +18,29 @@ pub(crate) fn measure(run: u32, quick: bool) {
             let parameters = json!({"op": op, "workers": workers, "n": COROUTINES});
             print(model, run, "time", "ns", value, parameters);
         };
-        report("corank", "yield", corank_yield(workers, rounds));
+        let orders = [("corank", Order::Exact), ("corank-bounded", Order::Bounded)];
+        for (model, order) in orders {
+            let time = corank_yield(&corank(workers, order), rounds);
+            report(model, "yield", time);
+        }
         report("tokio", "yield", tokio_yield(workers, rounds));
-        report("corank", "spawn-join", corank_spawn(workers, rounds / 10));
+        for (model, order) in orders {
+            let time = corank_spawn(&corank(workers, order), rounds / 10);
+            report(model, "spawn-join", time);
+        }
         report("tokio", "spawn-join", tokio_spawn(workers, rounds / 10));
-        report("corank", "wake", corank_wake(workers, rounds));
+        for (model, order) in orders {
+            let time = corank_wake(&corank(workers, order), rounds);
+            report(model, "wake", time);
+        }
         report("tokio", "wake", tokio_wake(workers, rounds));
     }
 }
 
-fn corank(workers: usize) -> corank_linux::Runtime {
-    Builder::new().workers(workers).build().expect("threads")
+fn corank(workers: usize, order: Order) -> corank_linux::Runtime {
+    (Builder::new().workers(workers).order(order))
+        .build()
+        .expect("threads")
 }
 
 /// Runs a spawned coroutine: that of `block_on` itself stays on this thread.
@@ -54,9 +66,8 @@ async fn all<T, E: Debug>(handles: Vec<impl Future<Output = Result<T, E>>>) {
     }
 }
 
-fn corank_yield(workers: usize, rounds: usize) -> (Duration, usize) {
-    let runtime = corank(workers);
-    let time = run(&runtime, async move {
+fn corank_yield(runtime: &corank_linux::Runtime, rounds: usize) -> (Duration, usize) {
+    let time = run(runtime, async move {
         let start = Instant::now();
         let handles: Vec<_> = (0..COROUTINES)
             .map(|_| {
@@ -94,9 +105,8 @@ fn tokio_yield(workers: usize, rounds: usize) -> (Duration, usize) {
     (time, COROUTINES * rounds)
 }
 
-fn corank_spawn(workers: usize, rounds: usize) -> (Duration, usize) {
-    let runtime = corank(workers);
-    let time = run(&runtime, async move {
+fn corank_spawn(runtime: &corank_linux::Runtime, rounds: usize) -> (Duration, usize) {
+    let time = run(runtime, async move {
         let start = Instant::now();
         for _ in 0..rounds {
             let handles: Vec<_> = (0..COROUTINES)
@@ -146,10 +156,9 @@ fn ends() -> (End, End) {
 
 const PAIRS: usize = COROUTINES / 2;
 
-fn corank_wake(workers: usize, rounds: usize) -> (Duration, usize) {
-    let runtime = corank(workers);
+fn corank_wake(runtime: &corank_linux::Runtime, rounds: usize) -> (Duration, usize) {
     let rounds = rounds / 10;
-    let time = run(&runtime, async move {
+    let time = run(runtime, async move {
         let start = Instant::now();
         let mut handles = Vec::new();
         for _ in 0..PAIRS {
