@@ -13,8 +13,8 @@ use std::time::Duration;
 use corank::key::Keys;
 use corank::sync::{Channel, Event, Mutex, Semaphore};
 use corank::{
-    Config, Executor, JoinHandle, Priority, SharedExecutor, Step, poll_proceed, spawn, time,
-    workers, yield_now,
+    Config, Executor, JoinHandle, Levels, Priority, SharedExecutor, Step, poll_proceed, spawn,
+    time, workers, yield_now,
 };
 
 const OPERATIONS: u32 = 4;
@@ -256,4 +256,29 @@ fn a_worker_lets_others_run_after_the_budget() {
     let worker = executor.worker(Waker::noop().clone());
     assert_eq!(worker.run_until_idle(), u64::from(2 * ROUNDS / OPERATIONS));
     handle.try_join().unwrap().unwrap();
+}
+
+/// The time of a worker of some levels begins anew with each call.
+#[test]
+fn the_time_of_a_worker_of_some_levels_begins_with_its_call() {
+    let executor = SharedExecutor::with(config().clock(clock));
+    let semaphore = workers::Semaphore::new_in(&executor, 1);
+    let log = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let note = log.clone();
+    let items = async move {
+        for item in 1..=8 {
+            drop(semaphore.acquire().await);
+            note.lock().unwrap().push(item);
+            work(400);
+        }
+    };
+    executor.spawn(Priority::LEAST_URGENT, items).unwrap();
+    let worker = executor.worker(Waker::noop().clone());
+    worker.set_levels(Levels::from_level(Priority::DEFAULT));
+    // Each call ends when the fourth operation finds that the time is over.
+    let calls = [(Step::Ran, 3), (Step::Ran, 6), (Step::Idle, 8)];
+    for (step, done) in calls {
+        assert_eq!(worker.run_some(&corank::Relaxed, 100), (step, 1));
+        assert_eq!(log.lock().unwrap().len(), done);
+    }
 }

@@ -155,8 +155,15 @@ impl Builder {
         let hosts_tokio = self.tokio.is_some();
         #[cfg(not(feature = "tokio"))]
         let hosts_tokio = false;
+        #[cfg(feature = "metrics")]
+        let counts = self.counts;
+        #[cfg(not(feature = "metrics"))]
+        let counts = false;
         let what = if is_in_domain {
             "join a domain"
+        } else if counts {
+            // One observer counts by the slots of one table.
+            "count its coroutines"
         } else if hosts_tokio {
             "host tokio"
         } else if self.bulk.is_some() {

@@ -278,6 +278,8 @@ fn what_needs_the_exact_order_is_refused() {
     let bulk = builder(2).bulk(level(48), Class::Idle);
     assert!(refused(bulk).contains("bulk work"));
     assert!(refused(builder(65)).contains("64 workers"));
+    #[cfg(feature = "metrics")]
+    assert!(refused(builder(2).metrics(true)).contains("count its coroutines"));
     #[cfg(feature = "tokio")]
     assert!(refused(builder(2).tokio(Priority::DEFAULT)).contains("host tokio"));
     #[cfg(feature = "domain")]

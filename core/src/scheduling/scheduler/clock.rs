@@ -119,7 +119,7 @@ impl Scheduler {
 /// The budget of one call that runs coroutines. In the midst of a poll, that poll's budget is as
 /// before when this is dropped.
 #[cfg(all(feature = "heap", not(feature = "image")))]
-struct CallBudget<'a> {
+pub(super) struct CallBudget<'a> {
     worker_context: &'a WorkerContext,
     outer: Option<Spending>,
 }
@@ -127,7 +127,7 @@ struct CallBudget<'a> {
 #[cfg(all(feature = "heap", not(feature = "image")))]
 impl<'a> CallBudget<'a> {
     #[inline]
-    fn begin(worker_context: &'a WorkerContext) -> Self {
+    pub(super) fn begin(worker_context: &'a WorkerContext) -> Self {
         let is_inner = worker_context.current.get().is_some();
         let outer = is_inner.then(|| worker_context.spending.clone());
         worker_context.spending.begin_call();

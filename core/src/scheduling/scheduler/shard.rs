@@ -71,7 +71,6 @@ impl Scheduler {
         // SAFETY: the caller's promise.
         let this = unsafe { helper.as_ref() };
         this.spending.allow(self.budget);
-        this.spending.begin_call();
         this.next.set(self.worker_contexts.replace(Some(helper)));
         let _listed = Listed(self, this);
         self.run_some_levels(this, view, limit)

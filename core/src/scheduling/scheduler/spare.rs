@@ -5,6 +5,8 @@ use core::cell::Cell;
 use core::ptr::NonNull;
 
 use super::Scheduler;
+#[cfg(not(feature = "image"))]
+use super::clock::CallBudget;
 use crate::priority::{Levels, Priority};
 use crate::scheduling::config::{Step, SystemView};
 use crate::scheduling::table::task::isolate;
@@ -86,6 +88,8 @@ impl Scheduler {
             return (Step::Idle, 0);
         }
         notifier.act_for(Some(of));
+        #[cfg(not(feature = "image"))]
+        let _budget = CallBudget::begin(spare);
         self.check_clock(spare);
         let ran = self.run_part(spare, view, limit, &|| self.most_urgent_for(spare));
         notifier.act_for(None);
@@ -104,10 +108,16 @@ impl Scheduler {
         let takes = (worker_context.worker()).map_or(Levels::ALL, Notifier::takes);
         let most_urgent = || self.ready.get().intersection(takes).most_urgent();
         let mut polls = 0;
+        #[cfg(not(feature = "image"))]
+        let _budget = CallBudget::begin(worker_context);
         self.check_clock(worker_context);
         loop {
             let (step, more) = self.run_part(worker_context, view, limit - polls, &most_urgent);
             polls += more;
+            #[cfg(not(feature = "image"))]
+            if worker_context.spending.is_over() {
+                return (step, polls);
+            }
             match step {
                 Step::Ran if polls < limit => drop(self.check_clock(worker_context)),
                 Step::Idle if self.check_clock(worker_context) > 0 => {}
@@ -173,6 +183,10 @@ impl Scheduler {
             };
             left.set(left.get() - 1);
             self.poll::<true>(worker_context, block, level);
+            #[cfg(not(feature = "image"))]
+            if worker_context.spending.is_over() {
+                return Step::Ran;
+            }
         }
         Step::Ran
     }
