@@ -112,9 +112,9 @@ fn main() {
         return long_poll::stranger();
     }
     let (loads, runs, trials) = if options.quick {
-        // At most three minutes: 2 runs of 40 trials for each of 2 shapes and 4 models, 0.1 s each,
+        // At most three minutes: 2 runs of 20 trials for each of 2 shapes and 4 models, 0.1 s each,
         // and in each run 4 s each of `hello` and `hosted` and 25 s of `shedding`.
-        (QUICK_LOADS, 2, 8)
+        (QUICK_LOADS, 2, 4)
     } else {
         (LOADS, 5, 20)
     };
