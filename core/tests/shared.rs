@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
+use crate::common::calls::Calls;
 use crate::common::served::OnOneThread;
 use crate::common::{level, times};
 use corank::{
@@ -24,26 +25,6 @@ use corank::{
 
 pub(crate) fn worker(executor: &SharedExecutor) -> Worker<'_> {
     executor.worker(Waker::noop().clone())
-}
-
-/// A waker that counts how often a worker is called.
-#[derive(Default)]
-struct Calls(AtomicUsize);
-
-impl Calls {
-    fn take(&self) -> usize {
-        self.0.swap(0, Ordering::Relaxed)
-    }
-}
-
-impl Wake for Calls {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 /// Returns an executor that is never dropped.

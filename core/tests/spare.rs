@@ -10,34 +10,15 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Poll, Wake, Waker};
+use std::task::{Poll, Waker};
 
+use crate::common::calls::Calls;
 use crate::common::served::OnOneThread;
 use crate::common::{forever, level};
 use corank::{
     Config, Demotion, Levels, Policy, Priority, Relaxed, SharedExecutor, SharedHandle, SpareWorker,
     Step, SystemView, Worker, yield_now,
 };
-
-/// A waker that counts how often a worker is called.
-#[derive(Default)]
-struct Calls(AtomicUsize);
-
-impl Calls {
-    fn take(&self) -> usize {
-        self.0.swap(0, Ordering::Relaxed)
-    }
-}
-
-impl Wake for Calls {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
 
 /// Executor, and the levels of the coroutines that ran, in their order.
 #[derive(Clone)]

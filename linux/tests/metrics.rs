@@ -5,55 +5,20 @@
 
 #[path = "../../core/tests/common/asserts.rs"]
 mod asserts;
+mod held;
 
-use std::sync::{Arc, Barrier, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use corank_linux::{Builder, Metrics, Priority, Runtime, WorkerRole};
+use held::Held;
 
 /// Bounds the waits of a failing test; long enough for any machine.
 const LONG: Duration = Duration::from_secs(60);
 
 fn level(level: u8) -> Priority {
     Priority::new(level).unwrap()
-}
-
-/// Polls that keep all workers inside until they are ended.
-struct Held {
-    ends: Vec<mpsc::Sender<()>>,
-    handles: Vec<corank_linux::JoinHandle<()>>,
-}
-
-impl Held {
-    fn new(runtime: &Runtime, workers: usize) -> Self {
-        let inside = Arc::new(Barrier::new(workers + 1));
-        let (mut ends, mut handles) = (Vec::new(), Vec::new());
-        for _ in 0..workers {
-            let (end, ended) = mpsc::channel();
-            let inside = inside.clone();
-            let holds = async move {
-                inside.wait();
-                ended.recv_timeout(LONG).expect("the test ends it");
-            };
-            handles.push(runtime.handle().spawn(level(40), holds).unwrap());
-            ends.push(end);
-        }
-        inside.wait();
-        Self { ends, handles }
-    }
-
-    fn end(self, runtime: &Runtime) {
-        for end in &self.ends {
-            end.send(()).unwrap();
-        }
-        // It donates nothing to them.
-        runtime.block_on_at(Priority::LEAST_URGENT, async {
-            for handle in self.handles {
-                handle.await.unwrap();
-            }
-        });
-    }
 }
 
 /// Waits until the figures are as wanted, which they become without the test's doing.

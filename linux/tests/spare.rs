@@ -7,16 +7,18 @@
 
 #[path = "../../core/tests/common/asserts.rs"]
 mod asserts;
+mod held;
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
 use corank_linux::{Builder, Priority, Runtime, pipe, spawn, time};
 use futures::{AsyncReadExt, AsyncWriteExt};
+use held::Held;
 
 /// Bounds the waits of a failing test; long enough for any machine.
 const LONG: Duration = Duration::from_secs(60);
@@ -27,44 +29,6 @@ fn level(level: u8) -> Priority {
 
 fn runtime(workers: usize) -> Runtime {
     Builder::new().workers(workers).build().unwrap()
-}
-
-/// Occupies every worker with a poll of level 40 that ends with the result; returns once all are
-/// inside.
-struct Held {
-    ends: Vec<mpsc::Sender<()>>,
-    handles: Vec<corank_linux::JoinHandle<()>>,
-}
-
-impl Held {
-    fn new(runtime: &Runtime, workers: usize) -> Self {
-        let inside = Arc::new(Barrier::new(workers + 1));
-        let (mut ends, mut handles) = (Vec::new(), Vec::new());
-        for _ in 0..workers {
-            let (end, ended) = mpsc::channel();
-            let inside = inside.clone();
-            let holds = async move {
-                inside.wait();
-                ended.recv_timeout(LONG).expect("something urgent has run");
-            };
-            handles.push(runtime.handle().spawn(level(40), holds).unwrap());
-            ends.push(end);
-        }
-        inside.wait();
-        Self { ends, handles }
-    }
-
-    /// Ends the polls, and waits for their coroutines.
-    fn end(self, runtime: &Runtime) {
-        for end in &self.ends {
-            end.send(()).expect("a poll has waited for this");
-        }
-        runtime.block_on_at(Priority::MOST_URGENT, async {
-            for handle in self.handles {
-                handle.await.unwrap();
-            }
-        });
-    }
 }
 
 /// Waits on this thread until the urgent coroutine has run.

@@ -14,6 +14,7 @@
 pub(crate) mod served;
 
 pub(crate) mod asserts;
+pub(crate) mod calls;
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};

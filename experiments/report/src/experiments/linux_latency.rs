@@ -213,6 +213,23 @@ fn tail(document: &Document, shape: &str) -> Vec<Verdict> {
 /// Models in the order of their colours.
 const MODELS: [&str; 5] = ["corank", "tokio", "async-executor", "glommio", DEMOTION];
 
+/// Draws latencies of these models by load.
+fn by_load<'a>(
+    title: &str,
+    rows: impl Iterator<Item = &'a Row> + Clone,
+    models: &[&str],
+) -> Result<Option<(String, String)>> {
+    let x = Axis {
+        label: "load, percent of what the worker can do",
+        logarithmic: false,
+    };
+    let y = Axis {
+        label: "µs",
+        logarithmic: true,
+    };
+    chart::by_model(title, rows, models, ("load", x), y)
+}
+
 /// Draws level 0's latency by load, for each shape of load.
 pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
     let mut figures = Vec::new();
@@ -222,16 +239,8 @@ pub(crate) fn figures(document: &Document) -> Result<Vec<(String, String)>> {
                 && row.text("op") == Some(shape)
                 && row.number("priority") == Some(0.0)
         });
-        let x = Axis {
-            label: "load, percent of what the worker can do",
-            logarithmic: false,
-        };
-        let y = Axis {
-            label: "µs",
-            logarithmic: true,
-        };
         let title = format!("Latency of level 0, 99th percentile, {shape}");
-        figures.extend(chart::by_model(&title, rows, &MODELS, ("load", x), y)?);
+        figures.extend(by_load(&title, rows, &MODELS)?);
     }
     figures.extend(shedding::figures(document)?);
     Ok(figures)

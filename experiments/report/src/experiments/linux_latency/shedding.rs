@@ -1,7 +1,6 @@
 //! The targets of `shedding`: urgent requests under overload, and the waits of those that are
 //! admitted.
 
-use crate::chart::{self, Axis};
 use crate::document::Document;
 use crate::experiment::Figure;
 use crate::row::Row;
@@ -93,16 +92,8 @@ pub(super) fn figures(document: &Document) -> Result<Vec<Figure>> {
         let rows = document.rows.iter().filter(|row| {
             is_of_shedding(row) && row.metric == "latency-p99" && is_urgent(row) == urgent
         });
-        let x = Axis {
-            label: "load, percent of what the worker can do",
-            logarithmic: false,
-        };
-        let y = Axis {
-            label: "µs",
-            logarithmic: true,
-        };
         let title = format!("Overload: latency of {what}, 99th percentile");
-        figures.extend(chart::by_model(&title, rows, &MODELS, ("load", x), y)?);
+        figures.extend(super::by_load(&title, rows, &MODELS)?);
     }
     Ok(figures)
 }
