@@ -36,7 +36,7 @@ pub enum Order {
     /// [`sync`](crate::sync) belong to the shard of the coroutine that makes them.
     ///
     /// Such a runtime has no spare workers, no threads of a class for bulk work, does not host
-    /// tokio, joins no domain, and has at most 64 workers.
+    /// tokio, joins no domain, does not count its coroutines, and has at most 64 workers.
     Bounded,
 }
 

@@ -37,7 +37,8 @@
 //! ```
 //!
 //! # What is promised
-//! - **Order.** All workers share one set of ready queues. A free worker never picks a coroutine
+//! - **Order.** All workers share one set of ready queues, unless [`Order::Bounded`] gives each
+//!   worker its own. A free worker never picks a coroutine
 //!   while a more urgent one is ready. So while a coroutine is ready, no worker begins a poll of a
 //!   less urgent one; at worst it finishes the poll that it is in.
 //! - **I/O.** A busy worker checks for events after at most [`POLLS_PER_CHECK`] polls, and after
