@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Coreutils' program that ends other programs after a time limit.
@@ -72,6 +73,17 @@ pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
+/// Whether cargo saves what makes the next build of the same crate faster.
+static INCREMENTAL: AtomicBool = AtomicBool::new(true);
+
+/// Lets cargo build without incremental compilation in all commands that begin from now on.
+///
+/// A crate that is compiled once takes two thirds of the processor time then. Cargo keeps such
+/// builds beside incremental ones.
+pub(crate) fn without_incremental_builds() {
+    INCREMENTAL.store(false, Ordering::Relaxed);
+}
+
 /// The command that runs a program which gets SIGTERM when its parent ends, in whatever way.
 const TIED: [&str; 3] = ["setpriv", "--pdeathsig", "TERM"];
 
@@ -120,6 +132,9 @@ pub(crate) fn limited(command: &Command, limit: Duration, foreground: bool) -> R
         .args(command.get_args());
     if let Some(folder) = command.get_current_dir() {
         wrapped.current_dir(folder);
+    }
+    if !INCREMENTAL.load(Ordering::Relaxed) {
+        wrapped.env("CARGO_INCREMENTAL", "0");
     }
     for (name, value) in command.get_envs() {
         match value {

@@ -83,6 +83,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
+    if options.only.is_empty() && !options.quick {
+        // Nothing is built twice.
+        process::without_incremental_builds();
+    }
     setup::run()?;
     let start = Instant::now();
     let mut total = Outcome::default();

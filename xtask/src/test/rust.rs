@@ -3,6 +3,7 @@
 use super::Context;
 use super::outcome::Outcome;
 use super::privileges::{Privileges, withhold};
+use super::sanitizer;
 use crate::repository;
 use crate::toolchain::{BareMetal, Target, host_cargo};
 use anyhow::Result;
@@ -26,6 +27,9 @@ pub(super) fn lint(context: &mut Context) -> Result<Outcome> {
 
 pub(super) fn docs(context: &mut Context) -> Result<Outcome> {
     let mut command = host_command(&["doc", "--workspace", OPTIONAL, "--no-deps"]);
+    // An example needs what tests need. So cargo chooses the features of `lint`, and what that has
+    // checked is not checked again.
+    command.args(["--lib", "--bins", "--example", "echo"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     Ok(Outcome::of_command(&context.command(&command)?))
 }
@@ -75,7 +79,11 @@ pub(super) fn privileged(context: &mut Context) -> Result<Outcome> {
 
 pub(super) fn features(context: &mut Context) -> Result<Outcome> {
     let mut outcome = Outcome::default();
-    for features in ["alloc", "", "std,stats,hooks"] {
+    let mut choices = vec!["alloc", ""];
+    if !sanitizer::can_run(context)? {
+        choices.push("std,stats,hooks");
+    }
+    for features in choices {
         let mut command = host_command(&["test", "--package", "corank", "--lib", "--tests"]);
         command.args([
             "--no-fail-fast",

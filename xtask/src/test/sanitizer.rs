@@ -9,6 +9,8 @@ use anyhow::Result;
 /// The target that both are set up for.
 const HOST: &str = "x86_64-unknown-linux-gnu";
 
+const IS_SET_UP: bool = cfg!(all(target_arch = "x86_64", target_os = "linux"));
+
 /// The modules of `core/tests` with several threads, by parts of their tests' names.
 const THREADED: [&str; 10] = [
     "deadlines::",
@@ -28,7 +30,7 @@ const THREADED: [&str; 10] = [
 /// # Errors
 /// If a command cannot be run.
 pub(super) fn test(context: &mut Context) -> Result<Outcome> {
-    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+    if !IS_SET_UP {
         let reason = format!("the sanitizers are set up for {HOST} only");
         return Ok(Outcome::skipped(reason));
     }
@@ -40,11 +42,21 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
+/// Returns whether [`test`] skips nothing.
+///
+/// # Errors
+/// If rustup cannot be started.
+pub(super) fn can_run(context: &mut Context) -> Result<bool> {
+    Ok(IS_SET_UP && nightly::require(context)?.is_ok())
+}
+
 fn address(context: &mut Context) -> Result<Outcome> {
     let mut command = nightly::cargo();
     command
         .args(["test", "--package", "corank", "--lib", "--tests"])
         .args(["--no-fail-fast", "--target", HOST])
+        // The stage `features` leaves these to this one.
+        .args(["--features", "stats,hooks"])
         .current_dir(repository::root())
         .env("RUSTFLAGS", "-Zsanitizer=address")
         .env("CARGO_TARGET_DIR", repository::path("target/sanitizer"));

@@ -143,7 +143,7 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "features",
-        about: "the core's tests without the standard library, with a heap and without, and with statistics",
+        about: "the core's tests without the standard library, with a heap and without",
         sources: Sources::Path("core/tests"),
         reads: CORE,
         limit: minutes(10),
@@ -179,7 +179,7 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "sanitizer",
-        about: "the core's tests under AddressSanitizer, those of several threads under ThreadSanitizer",
+        about: "the core's tests, with statistics, under AddressSanitizer, those of several threads under ThreadSanitizer",
         sources: Sources::Path("core/tests"),
         reads: CORE,
         limit: minutes(15),
