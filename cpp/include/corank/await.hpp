@@ -7,8 +7,9 @@
 // coroutine. The scheduler resumes the future, which resumes the coroutine only when it is ready.
 // So a stray wake never ends a wait (rule W7), and the ready path pays nothing for that.
 //
-// A future may be moved until it is first polled. Destroying one ends the wait and gives back what
-// it was granted (rule N3). Cancelling needs no more than that.
+// A future may be moved until it is first polled. One that is ready stays ready until take().
+// Destroying a future ends the wait and gives back what it obtained and was not taken (rules N3,
+// X9). Cancelling needs no more than that.
 #pragma once
 
 #include "scheduler.hpp"
@@ -68,62 +69,6 @@ struct wait_for_wake {
   constexpr bool await_ready() const noexcept { return false; }
   constexpr void await_suspend(std::coroutine_handle<>) const noexcept {}
   constexpr void await_resume() const noexcept {}
-};
-
-namespace detail {
-
-// Several futures by reference, polled in order.
-template <class... Fs>
-struct futures;
-template <>
-struct futures<> {
-  static constexpr size_t none = ~size_t{0};
-  size_t first_ready(size_t) { return none; }
-  bool all_ready() { return true; }
-};
-template <class F, class... Rest>
-struct futures<F, Rest...> {
-  explicit futures(F& first, Rest&... others) : head(&first), rest(others...) {}
-  size_t first_ready(size_t at) { return head->poll() ? at : rest.first_ready(at + 1); }
-  bool all_ready() {
-    if (head != nullptr && head->poll()) head = nullptr;  // a ready future is not polled again
-    return rest.all_ready() && head == nullptr;
-  }
-
-  F* head;
-  [[no_unique_address]] futures<Rest...> rest;
-};
-
-}  // namespace detail
-
-// Waits for the first of several futures and returns its index. Then call its take(). The other
-// futures wait until they are destroyed.
-//
-//   auto byte = input.receive();
-//   auto stop = shutdown.wait();
-//   if (co_await corank::any(byte, stop) == 0) use(byte.take());
-template <future_like... Fs>
-class any : public awaitable<any<Fs...>> {
- public:
-  explicit any(Fs&... futures) : futures_(futures...) {}
-  bool poll() { return (ready_ = futures_.first_ready(0)) != detail::futures<>::none; }
-  [[nodiscard]] size_t take() { return ready_; }
-
- private:
-  detail::futures<Fs...> futures_;
-  size_t ready_ = 0;
-};
-
-// Waits until all of several futures are ready. Then call their take().
-template <future_like... Fs>
-class all : public awaitable<all<Fs...>> {
- public:
-  explicit all(Fs&... futures) : futures_(futures...) {}
-  bool poll() { return futures_.all_ready(); }
-  void take() {}
-
- private:
-  detail::futures<Fs...> futures_;
 };
 
 }  // namespace corank

@@ -22,14 +22,16 @@ class channel {
     }
   }
 
-  // A wait for room, and then a send.
+  // A wait for room, and then a send. Its poll() sends as soon as there is room.
   class send_future : public awaitable<send_future> {
    public:
     send_future(channel& to, T message) : to_(&to), message_(detail::move(message)) {}
     send_future(send_future&&) = default;
     ~send_future() { to_->room_.leave(entry_); }
     bool poll() {
+      if (entry_.state == detail::entry_state::used) return true;
       if (!to_->room_.poll(entry_)) return false;
+      entry_.state = detail::entry_state::used;
       to_->put(detail::move(message_));
       return true;
     }
@@ -48,7 +50,10 @@ class channel {
     receive_future(receive_future&&) = default;
     ~receive_future() { from_->there_.leave(entry_); }
     bool poll() { return from_->there_.poll(entry_); }
-    T take() { return from_->get(); }
+    T take() {
+      entry_.take();
+      return from_->get();
+    }
 
    private:
     channel* from_;
@@ -57,7 +62,7 @@ class channel {
 
   // Waits for room. A send that is destroyed before it is ready has sent nothing.
   [[nodiscard]] send_future send(T message) { return send_future(*this, detail::move(message)); }
-  // Waits for a message. Once the future is ready, take() must be called.
+  // Waits for a message. It stays in the channel until take().
   [[nodiscard]] receive_future receive() { return receive_future(*this); }
 
   // Sends a message if there is room. Returns false otherwise.
@@ -104,7 +109,11 @@ class channel {
   detail::permits there_;
   size_t first_ = 0;
   size_t count_ = 0;
-  alignas(T) unsigned char bytes_[Capacity * sizeof(T)];
+  // A member of a union needs no initial value in a constant, so a channel may be `constinit`.
+  union {
+    unit none_{};
+    alignas(T) unsigned char bytes_[Capacity * sizeof(T)];
+  };
 };
 
 }  // namespace corank

@@ -8,6 +8,7 @@
 #include "keys.hpp"
 #include "mutex.hpp"
 #include "semaphore.hpp"
+#include "several.hpp"
 #include "split_phase_event.hpp"
 #include "task.hpp"
 #include "time.hpp"

@@ -23,16 +23,16 @@ class event {
     bool poll() {
       critical masked;
       // A waiter from before set() is ready, even if the event has been reset since.
-      const bool through = entry_.state == detail::entry_state::granted ||
-                           (entry_.state == detail::entry_state::out && of_->set_);
-      if (through) {
-        entry_.state = detail::entry_state::out;
-      } else if (entry_.state == detail::entry_state::out) {
-        of_->waiting_.push(entry_);
+      if (entry_.state == detail::entry_state::out) {
+        if (of_->set_) {
+          entry_.state = detail::entry_state::granted;
+        } else {
+          of_->waiting_.push(entry_);
+        }
       }
-      return through;
+      return entry_.state == detail::entry_state::granted;
     }
-    void take() {}
+    void take() { entry_.take(); }
 
    private:
     event* of_;

@@ -16,7 +16,7 @@ class keys {
     uint64_t key = 0;
     bool used = false;
     bool signalled = false;
-    uint16_t granted = 0;  // granted and not yet polled
+    uint16_t granted = 0;  // granted and not yet taken
     detail::queue waiting;
   };
 
@@ -28,10 +28,11 @@ class keys {
    public:
     wait_future(keys& of, uint64_t key) : of_(&of), key_(key) {}
     wait_future(wait_future&&) = default;
-    ~wait_future() { of_->leave(key_, entry_); }
+    ~wait_future() { of_->leave(key_, entry_, false); }
     bool poll() { return of_->poll(key_, entry_, full_); }
     result<void, keys_full> take() {
       if (full_) return failure{keys_full{}};
+      of_->leave(key_, entry_, true);
       return {};
     }
 
@@ -84,25 +85,22 @@ class keys {
 
   bool poll(uint64_t key, detail::entry& mine, bool& full) {
     critical masked;
-    if (mine.state == detail::entry_state::queued) return false;
+    if (mine.state != detail::entry_state::out) return mine.state == detail::entry_state::granted;
     slot* const at = find(key, true);
     full = at == nullptr;
     if (full) return true;
-    const bool granted = mine.state == detail::entry_state::granted;
-    if (granted) {
-      --at->granted;
-      mine.state = detail::entry_state::out;
-    } else if (at->signalled) {
-      at->signalled = false;
-    } else {
+    if (!at->signalled) {
       at->waiting.push(mine);
       return false;
     }
-    tidy(*at);
+    at->signalled = false;
+    ++at->granted;
+    mine.state = detail::entry_state::granted;
     return true;
   }
 
-  void leave(uint64_t key, detail::entry& mine) {
+  // Ends a wait. A signal that was granted is used up, or is returned (rule K5).
+  void leave(uint64_t key, detail::entry& mine, bool use_up) {
     critical masked;
     if (mine.state == detail::entry_state::out) return;
     slot& at = *find(key, false);
@@ -110,7 +108,8 @@ class keys {
       at.waiting.remove(mine);
     } else {
       --at.granted;
-      give(at);
+      mine.take();
+      if (!use_up) give(at);
     }
     tidy(at);
   }

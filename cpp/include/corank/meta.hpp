@@ -60,6 +60,10 @@ template <class T>
 inline constexpr bool is_void = same<T, void>;
 template <class T>
 inline constexpr bool is_reference = !same<T, remove_reference_t<T>>;
+template <class T>
+inline constexpr bool is_lvalue_reference = false;
+template <class T>
+inline constexpr bool is_lvalue_reference<T&> = true;
 template <class...>
 inline constexpr bool never = false;
 // Tests whether a destructor does nothing. Then a static object needs no call of it.
@@ -90,6 +94,14 @@ template <class T>
   T old = move(object);
   object = move(value);
   return old;
+}
+
+// Returns the largest of several sizes.
+template <class... Sizes>
+constexpr size_t largest(Sizes... sizes) {
+  size_t most = 0;
+  ((most = sizes > most ? sizes : most), ...);
+  return most;
 }
 
 // Returns a `T` in an operand that is not evaluated.

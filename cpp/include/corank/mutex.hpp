@@ -23,14 +23,16 @@ class lock_root {
  public:
   bool poll(lock_entry& mine) {
     if (mine.state == entry_state::granted) {
-      mine.state = entry_state::out;
       // The future's poller may have changed since the lock was granted to it.
       if (executor.running_block() != find_holder())
         move_donations(nullptr, executor.running_block());
       return true;
     }
     if (mine.state == entry_state::out) {
-      if (try_lock()) return true;
+      if (try_lock()) {
+        mine.state = entry_state::granted;
+        return true;
+      }
       waiting_.push(mine);
     }
     mine.donation.wait(executor.running_block(), find_holder());
@@ -58,7 +60,7 @@ class lock_root {
     wake(next->coroutine);
   }
 
-  // Removes the entry of a future that is destroyed (rule M7).
+  // Removes the entry of a future that is destroyed, and unlocks what it has not taken (rule M7).
   void leave(lock_entry& mine) {
     if (mine.state == entry_state::queued) waiting_.remove(mine);
     if (mine.state == entry_state::granted) {
@@ -133,6 +135,7 @@ class mutex {
     bool poll() { return of_->root_.poll(mine_); }
     guard take() {
       mine_.donation.end();
+      mine_.take();
       return guard(of_);
     }
 

@@ -7,15 +7,22 @@ namespace corank::detail {
 
 //        push          take_most_urgent, take_first
 // out ─────────► queued ────────────────────────────► granted
-//  ▲               │ remove: the future is destroyed       │
-//  └───────────────┴───────────────────────────────────────┘ the future is polled
-enum class entry_state : uint8_t { out, queued, granted };
+//  ▲  │             │ remove: the future is destroyed   ▲  │
+//  │  └─────────────┼─────────────── it need not wait ──┘  │
+//  └────────────────┴──────────────────────────────────────┘ the future takes it, or gives it back
+//
+// So a future that is destroyed between poll() and take() gives back what it obtained. `used` is
+// the state of a future that has used its grant in poll(): it is ready, and has nothing to give.
+enum class entry_state : uint8_t { out, queued, granted, used };
 
 // The entry of one waiter; part of a future.
 struct entry {
   entry() = default;
   // A future may be moved until it is first polled.
   entry(entry&&) noexcept : entry() {}
+
+  // Takes what was granted: nothing goes back any more when the future is destroyed.
+  void take() { state = entry_state::out; }
 
   block* coroutine = nullptr;
   entry* next = nullptr;
@@ -79,20 +86,19 @@ class permits {
  public:
   constexpr explicit permits(uint32_t count) : free_(count) {}
 
-  // Takes a free or granted permit. Otherwise the running coroutine waits.
+  // Tests whether a permit has been granted, and grants a free one. Otherwise the running coroutine
+  // waits. The permit belongs to the entry until its future takes it (`entry::take`).
   bool poll(entry& mine) {
     critical masked;
-    if (mine.state == entry_state::granted) {
-      mine.state = entry_state::out;
-      return true;
+    if (mine.state == entry_state::out) {
+      if (free_ == 0) {
+        waiting_.push(mine);
+      } else {
+        --free_;
+        mine.state = entry_state::granted;
+      }
     }
-    if (mine.state == entry_state::queued) return false;
-    if (free_ != 0) {
-      --free_;
-      return true;
-    }
-    waiting_.push(mine);
-    return false;
+    return mine.state == entry_state::granted;
   }
 
   bool try_take() {
@@ -107,7 +113,7 @@ class permits {
     give_masked();
   }
 
-  // Removes a future that is destroyed, and passes its grant on (rule N3).
+  // Removes a future that is destroyed, and passes on a grant that was not taken (rule N3).
   void leave(entry& mine) {
     critical masked;
     if (mine.state == entry_state::queued) waiting_.remove(mine);

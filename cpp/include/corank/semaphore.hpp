@@ -43,7 +43,10 @@ class semaphore {
     acquire_future(acquire_future&&) = default;
     ~acquire_future() { of_->permits_.leave(entry_); }
     bool poll() { return of_->permits_.poll(entry_); }
-    permit take() { return permit(of_); }
+    permit take() {
+      entry_.take();
+      return permit(of_);
+    }
 
    private:
     semaphore* of_;

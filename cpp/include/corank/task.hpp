@@ -274,12 +274,14 @@ class part : public awaitable<part<T>> {
     call_.block_->leaf = nullptr;
   }
   bool poll() {
-    executor.resume_part(leaf_);
-    return call_.block_->has(finished) || call_.block_->has(panicked);
+    if (!has_ended()) executor.resume_part(leaf_);
+    return has_ended();
   }
   T take() { return output_of<T>(call_.block_); }
 
  private:
+  bool has_ended() const { return call_.block_->has(finished) || call_.block_->has(panicked); }
+
   task<T> call_;
   void* leaf_;
 };

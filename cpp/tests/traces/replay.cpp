@@ -272,7 +272,7 @@ corank::task<> follow(corank::in<frames>, scene& of, size_t me) {
     }
 
     const bool locks = verb == "lock", acquires = verb == "acquire", receives = verb == "receive",
-               joins = verb == "join";
+               joins = verb == "join", waits_for_key = verb == "wait-key";
     const statement* const said = co_await scripted_wait(of, me, what, line);
     if (said == nullptr) continue;
     if (locks)
@@ -281,6 +281,8 @@ corank::task<> follow(corank::in<frames>, scene& of, size_t me) {
     if (acquires)
       of.check(held.add(index, what.as<corank::semaphore::acquire_future>().take()),
                "the coroutine holds too much");
+    if (waits_for_key)
+      of.check(what.as<corank::keys<4>::wait_future>().take().has_value(), "the key has no room");
     if (receives) {
       const uint64_t message = of.channel_[index].with([&](auto& channel) {
         using channel_type = corank::detail::bare_t<decltype(channel)>;
