@@ -377,3 +377,80 @@ TEST(waiting, split_phase_event_is_started_completed_and_timed_out) {
   handle->detach();
   EXPECT_ALL_FREE();
 }
+
+namespace {
+
+// A device without a queue: one operation at a time, which a completion may follow late.
+struct device {
+  bool busy = false;
+  int aborted = 0;
+} converter;
+
+corank::split_phase_event<int> numbered;
+corank::operation_number first_number, last_number;
+
+corank::task<> converts_or_aborts(storage) {
+  auto value = co_await corank::time::timeout(10, conversion.after([] { converter.busy = true; },
+                                                                   [] {
+                                                                     converter.busy = false;
+                                                                     ++converter.aborted;
+                                                                   }));
+  log(value ? static_cast<char>('0' + *value) : '-');
+}
+
+corank::task<> converts_by_number(storage) {
+  for (int round = 0; round < 2; ++round) {
+    auto value = co_await corank::time::timeout(
+        10, numbered.after([](corank::operation_number number) { last_number = number; }));
+    log(value ? static_cast<char>('0' + *value) : '-');
+    if (round == 0) first_number = last_number;
+  }
+}
+
+}  // namespace
+
+TEST(waiting, a_late_completion_of_an_operation_completes_no_other_one) {
+  const corank::ticks start = corank::time::now();
+  auto handle = spawn(priority{5}, converts_by_number({}));
+  executor.run_until_idle();
+  corank::time::advance(start + 10);
+  executor.run_until_idle();
+  EXPECT_LOG("-");
+  EXPECT_NE(first_number, last_number);
+  EXPECT_FALSE(numbered.complete(first_number, 1));
+  executor.run_until_idle();
+  EXPECT_LOG("");
+  EXPECT_TRUE(numbered.is_started());
+  EXPECT_TRUE(numbered.complete(last_number, 2));
+  EXPECT_FALSE(numbered.complete(last_number, 3));
+  executor.run_until_idle();
+  EXPECT_LOG("2");
+  EXPECT_TRUE(handle->has_exited());
+  handle->detach();
+  EXPECT_ALL_FREE();
+}
+
+TEST(waiting, a_dropped_operation_is_aborted_unless_it_is_complete) {
+  const corank::ticks start = corank::time::now();
+  for (int way = 0; way < 3; ++way) {
+    converter = {};
+    auto handle = spawn(priority{5}, converts_or_aborts({}));
+    executor.run_until_idle();
+    EXPECT_TRUE(converter.busy);
+    if (way == 0) corank::time::advance(start + 10);
+    if (way == 1) handle->cancel();
+    const bool completed = way == 2 && conversion.complete(7);
+    EXPECT_EQ(completed, way == 2);
+    executor.run_until_idle();
+    EXPECT_LOG(way == 0 ? "-" : way == 1 ? "" : "7");
+    EXPECT_EQ(converter.aborted, way == 2 ? 0 : 1);
+    EXPECT_FALSE(conversion.is_started());
+    handle->detach();
+  }
+  {
+    // A future that was never polled has started nothing.
+    auto unused = conversion.after([] {}, [] { ++converter.aborted; });
+  }
+  EXPECT_EQ(converter.aborted, 0);
+  EXPECT_ALL_FREE();
+}
