@@ -15,38 +15,47 @@ function(corank_board_vectors board variable)
   set(stm32f405 82)
   set(mps2-an386 32)
   set(lm3s6965 44)
+  set(microbit 32)
   if(NOT DEFINED ${board})
-    message(FATAL_ERROR "there is no board `${board}`, only stm32f405, mps2-an386 and lm3s6965")
+    message(FATAL_ERROR "there is no board `${board}`, only stm32f405, mps2-an386, lm3s6965 and microbit")
   endif()
   set(${variable} ${${board}} PARENT_SCOPE)
 endfunction()
 
-# corank_firmware(NAME BOARD stm32f405|mps2-an386|lm3s6965 SOURCES FILE... [HAL] [VECTORS NUMBER])
+# corank_firmware(NAME BOARD stm32f405|mps2-an386|lm3s6965|microbit SOURCES FILE... [HAL] [VECTORS NUMBER]
+#                 [SCRIPT FILE])
 #
 # Adds an executable with start-up code, vector table and linker script of a board. With HAL, it
 # also has the interrupt handlers of "hal/hal.hpp". With VECTORS, the table has only that number of
-# device interrupts. It needs no library but the compiler's own. Its build fails if a coroutine's
-# frame is larger than its slot, and names the coroutine.
+# device interrupts. With SCRIPT, that linker script takes the board's place; it defines the memories
+# FLASH and RAM and includes "sections.ld". It needs no library but the compiler's own. Its build
+# fails if a coroutine's frame is larger than its slot, and names the coroutine.
 function(corank_firmware name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "HAL" "BOARD;VECTORS" "SOURCES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "HAL" "BOARD;VECTORS;SCRIPT" "SOURCES")
   corank_board_vectors("${arg_BOARD}" vectors)
   if(DEFINED arg_VECTORS)
     set(vectors ${arg_VECTORS})
   endif()
   set(board ${CORANK_MCU_DIR}/board)
+  if(NOT DEFINED arg_SCRIPT)
+    set(arg_SCRIPT ${board}/${arg_BOARD}.ld)
+  endif()
   add_executable(${name} ${arg_SOURCES} ${board}/start.cpp ${board}/memory.cpp)
   string(MAKE_C_IDENTIFIER "${arg_BOARD}" identifier)
   target_compile_definitions(${name} PRIVATE CORANK_DEVICE_VECTORS=${vectors} CORANK_BOARD_${identifier})
   if(arg_HAL)
     target_sources(${name} PRIVATE ${CORANK_MCU_DIR}/hal/${arg_BOARD}/handlers.cpp)
   endif()
-  set_source_files_properties(${board}/memory.cpp PROPERTIES COMPILE_OPTIONS -fno-builtin)
+  # These stay out of link-time optimisation. Only the assembler knows the names of the devices'
+  # handlers in the vector table, and only code generation calls the memory functions.
+  set_source_files_properties(${board}/start.cpp PROPERTIES COMPILE_OPTIONS -fno-lto)
+  set_source_files_properties(${board}/memory.cpp PROPERTIES COMPILE_OPTIONS "-fno-lto;-fno-builtin")
   target_link_libraries(${name} PRIVATE corank::corank)
   target_include_directories(${name} PRIVATE ${CORANK_MCU_DIR})
   # Debug information, which is not loaded, has the coroutines' names.
   target_compile_options(${name} PRIVATE -g)
-  target_link_options(${name} PRIVATE -L${board} -T${arg_BOARD}.ld -Wl,-Map=${name}.map)
-  set_target_properties(${name} PROPERTIES SUFFIX .elf LINK_DEPENDS "${board}/${arg_BOARD}.ld;${board}/sections.ld")
+  target_link_options(${name} PRIVATE -L${board} -T${arg_SCRIPT} -Wl,-Map=${name}.map)
+  set_target_properties(${name} PROPERTIES SUFFIX .elf LINK_DEPENDS "${arg_SCRIPT};${board}/sections.ld")
   # Compiler and linker have already refused such a frame, except with GCC's -O0.
   add_custom_command(TARGET ${name} POST_BUILD COMMAND ${CORANK_FRAMES} $<TARGET_FILE:${name}> --check VERBATIM)
 endfunction()
@@ -55,7 +64,9 @@ endfunction()
 #
 # Lets NAME's slots be declared with `corank::exact("coroutine")`. Its sources are built twice in
 # one build step: once with large slots to learn the sizes, and then with slots that fit. The first
-# build is never run, so its RAM is not limited.
+# build, the probe, is never run, so its RAM is not limited: the boards' linker scripts have more if
+# CORANK_PROBE is defined. With another script the linker says that the memory is exceeded, and
+# links the probe all the same.
 function(corank_exact_slots name)
   get_target_property(sources ${name} SOURCES)
   get_target_property(options ${name} COMPILE_OPTIONS)
@@ -73,7 +84,7 @@ function(corank_exact_slots name)
   target_compile_definitions(${name}-probe PRIVATE ${definitions} CORANK_PROBE)
   target_include_directories(${name}-probe PRIVATE ${includes})
   target_link_libraries(${name}-probe PRIVATE ${libraries})
-  target_link_options(${name}-probe PRIVATE ${links} -Wl,--defsym=CORANK_PROBE=1)
+  target_link_options(${name}-probe PRIVATE ${links} -Wl,--defsym=CORANK_PROBE=1 -Wl,--noinhibit-exec)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${name}-frames)
   file(MAKE_DIRECTORY ${folder})
   # Another version of the program may give other names.

@@ -7,5 +7,12 @@ set(CMAKE_CXX_COMPILER clang++-19)
 set(CMAKE_CXX_COMPILER_TARGET arm-none-eabi)
 set(CORANK_CPU_FLAGS "-mcpu=cortex-m4 -mthumb -mfloat-abi=soft" CACHE STRING "What to compile for")
 set(CMAKE_CXX_FLAGS_INIT "${CORANK_CPU_FLAGS} -ffunction-sections -fdata-sections -fno-exceptions -fno-rtti -fno-threadsafe-statics")
+# LLVM's plugin compiles what link-time optimisation has left to the linker.
+execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=LLVMgold.so OUTPUT_VARIABLE plugin OUTPUT_STRIP_TRAILING_WHITESPACE)
+if(EXISTS "${plugin}")
+  set(plugin -Wl,-plugin=${plugin})
+else()
+  set(plugin "")
+endif()
 set(CMAKE_CXX_LINK_EXECUTABLE
-    "arm-none-eabi-g++ -mcpu=cortex-m4 -mthumb -nostartfiles -nostdlib -Wl,--gc-sections <LINK_FLAGS> <OBJECTS> -o <TARGET> <LINK_LIBRARIES> -lgcc")
+    "arm-none-eabi-g++ ${CORANK_CPU_FLAGS} -nostartfiles -nostdlib -Wl,--gc-sections ${plugin} <LINK_FLAGS> <OBJECTS> -o <TARGET> <LINK_LIBRARIES> -lgcc")

@@ -183,6 +183,20 @@ pub(crate) fn qemu(firmware: &Path, pace: Pace) -> Command {
     command
 }
 
+/// Returns the command that runs QEMU's `microbit`, a Cortex-M0 at 16 MHz, with this firmware.
+///
+/// An instruction takes 64 nanoseconds, more than one tick of the core's timer, as with
+/// [`Pace::EveryInstruction`].
+pub(crate) fn qemu_microbit(firmware: &Path) -> Command {
+    let mut command = Command::new("qemu-system-arm");
+    command
+        .args(["-M", "microbit", "-nographic"])
+        .args(["-icount", "shift=6,sleep=off"])
+        .args(["-semihosting-config", "enable=on,target=native", "-kernel"])
+        .arg(firmware);
+    command
+}
+
 /// Returns the command that runs a board with the HAL's devices, with this firmware.
 ///
 /// `board` is one of those in `corank_firmware()`, and `input` is what its serial port receives.

@@ -17,6 +17,10 @@
 //   constexpr bool parallel
 //       whether a wake can run at the same time as the scheduler (a thread), instead of between two
 //       of its instructions (an interrupt)
+//   constexpr bool tail_calls
+//       whether the compiler turns the jump from one coroutine into another into a branch. Without
+//       that, a coroutine that calls another one returns to the scheduler, which continues with the
+//       other one. So a loop of calls that never wait takes no more stack with each.
 #pragma once
 
 #if defined(CORANK_PORT)

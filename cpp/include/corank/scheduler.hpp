@@ -52,10 +52,17 @@ class scheduler {
     }
   }
 
-  // Sleeps until a coroutine is ready. Returns at once if one is.
+  // Sleeps until the next interrupt. Returns at once if a coroutine is ready.
   void sleep() {
+    sleep_unless([] { return false; });
+  }
+  // Sleeps until the next interrupt, unless a coroutine is ready or `has_work` returns true. It is
+  // called with interrupts masked, so what a handler has stored before is not missed: for a loop
+  // that has work of its own. It calls nothing of the library.
+  template <class HasWork>
+  void sleep_unless(HasWork has_work) {
     critical masked;
-    if (rings_.most_urgent() == detail::rings::none) port::wait();
+    if (rings_.most_urgent() == detail::rings::none && !has_work()) port::wait();
   }
 
   // Picks and polls once by a policy (rules B1 to B6), unless more urgent work waits elsewhere
@@ -215,13 +222,29 @@ class scheduler {
     if (!block->has(detail::held)) destroy(block);
   }
 
+  // Where the next coroutine is resumed from: by the one that suspends, which jumps there, or by
+  // the scheduler, to which it returns (port::tail_calls).
+  template <bool TailCalls>
+  using jump_by = detail::conditional_t<TailCalls, std::coroutine_handle<>, void>;
+  using jump = jump_by<port::tail_calls>;
+
+  // Continues the running coroutine's poll in its leaf, at `frame`.
+  template <bool TailCalls = port::tail_calls>
+  [[gnu::always_inline]] jump_by<TailCalls> jump_to([[maybe_unused]] void* frame) {
+    if constexpr (TailCalls) {
+      return std::coroutine_handle<>::from_address(frame);
+    } else {
+      jumps_.pending = true;
+    }
+  }
+
   // Sets the frame or future that the scheduler resumes next for the running coroutine.
   void set_leaf(void* leaf) { *(leaf_link_ != nullptr ? leaf_link_ : &current_->leaf) = leaf; }
 
   // Resumes one of several parts of the running coroutine; see await.hpp.
   void resume_part(void*& leaf) {
     void** const outer = detail::exchange(leaf_link_, &leaf);
-    std::coroutine_handle<>::from_address(leaf).resume();
+    resume_leaf(leaf);
     leaf_link_ = outer;
   }
 
@@ -232,6 +255,20 @@ class scheduler {
   }
 
  private:
+  // Resumes a leaf and, without tail calls, what it continues with.
+  [[gnu::always_inline]] void resume_leaf(void*& leaf) {
+    std::coroutine_handle<>::from_address(leaf).resume();
+    follow_jumps(leaf);
+  }
+  template <bool TailCalls = port::tail_calls>
+  [[gnu::always_inline]] void follow_jumps([[maybe_unused]] void*& leaf) {
+    if constexpr (!TailCalls)
+      while (jumps_.pending) {
+        jumps_.pending = false;
+        std::coroutine_handle<>::from_address(leaf).resume();
+      }
+  }
+
   // The way in which the running coroutine's poll ends.
   enum ending : uint8_t { goes_on, cancelled, done };
   // The common end of a poll: the coroutine was woken, and nothing else has happened.
@@ -240,7 +277,7 @@ class scheduler {
   // Polls once. Returns true for the common end: a yield, and no other level became ready
   // meanwhile. This check also decides the next pick. After false, call end_poll().
   [[gnu::always_inline]] bool resume(detail::block* block) {
-    std::coroutine_handle<>::from_address(block->leaf).resume();
+    resume_leaf(block->leaf);
     return detail::peek(rings_.notes.all) == yielded && !port::parallel;
   }
 
@@ -302,6 +339,14 @@ class scheduler {
   void (*drop_cancelled_)(scheduler&, detail::block*) = nullptr;
   // The address of the running part's leaf; null for the running block's own.
   void** leaf_link_ = nullptr;
+  // Whether the leaf that was resumed continues with another one.
+  struct jumping {
+    bool pending = false;
+  };
+  struct not_jumping {
+    static inline bool pending = false;  // named, and never used
+  };
+  [[no_unique_address]] detail::conditional_t<port::tail_calls, not_jumping, jumping> jumps_;
   unsigned live_ = 0;
   // The complement of the limit. Without a limit it is 0, so the scheduler is all zeros and takes
   // no flash.

@@ -99,11 +99,13 @@ concept frame_storage = requires(bare_t<P>& p) {
 
 #if !defined(__clang__)
 // Rejects a frame that does not fit. It has no definition: GCC reports the call and the coroutine
-// that contains it.
-[[gnu::error(
-    "corank: the frame of this coroutine does not fit into its slot: raise the slot's room, or see "
-    "what its locals need")]]
-void frame_does_not_fit_into_its_slot();
+// that contains it. By the attribute `access` it also warns with both sizes: "writing 120 bytes
+// into a region of size 96".
+[[gnu::access(write_only, 1, 2),
+  gnu::error("corank: the frame of this coroutine does not fit into its slot: raise the slot's "
+             "room, or see what its locals need")]]
+void frame_does_not_fit_into_its_slot(void* slot, size_t frame);
+extern unsigned char* of_unknown_room;
 #endif
 
 // Adds one line to the table of frames: code address, frame size, room. The section is not loaded;
@@ -146,7 +148,11 @@ template <class P>
 #if !defined(__clang__)
 #if defined(__OPTIMIZE__)
   // After inlining, `size` is a constant: GCC reports the error before the linker, with the line.
-  if (size > P::room) frame_does_not_fit_into_its_slot();
+  if (size > P::room) {
+    unsigned char slot[P::room];
+    // Before this is inlined, neither size is known, so that there is no warning then.
+    frame_does_not_fit_into_its_slot(__builtin_constant_p(size) ? slot : of_unknown_room, size);
+  }
 #else
   if (size > P::room) return nullptr;
 #endif

@@ -86,7 +86,7 @@ struct promise_root : promise_base {
   struct last_suspend {
     constexpr bool await_ready() const noexcept { return false; }
     template <class Promise>
-    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> self) const noexcept {
+    scheduler::jump await_suspend(std::coroutine_handle<Promise> self) const noexcept {
       return leave(block::of_frame(self.address()));
     }
     constexpr void await_resume() const noexcept {}
@@ -99,9 +99,8 @@ struct promise_root : promise_base {
 #endif
   }
 
-  // Ends the coroutine in `left` and returns its caller's frame, if it has one.
-  [[gnu::noinline]] static std::coroutine_handle<> leave(block* left) noexcept {
-    static constinit frame_head no_frame{[](frame_head*) {}, [](frame_head*) {}};
+  // Ends the coroutine in `left` and continues in its caller's frame, if it has one.
+  [[gnu::noinline]] static scheduler::jump leave(block* left) noexcept {
     const mark how = left->has(panicked) ? panicked : finished;
     if (left->where() == phase::queued) {
       // The frame may be gone after this and must not be read.
@@ -110,21 +109,30 @@ struct promise_root : promise_base {
       left->add(how);
       if (left->leaf != nullptr) {
         executor.set_leaf(left->leaf);
-        return std::coroutine_handle<>::from_address(left->leaf);
+        return executor.jump_to(left->leaf);
       }
     }
-    return std::coroutine_handle<>::from_address(&no_frame);
+    return nowhere();
+  }
+
+  // Returns to the scheduler.
+  template <bool TailCalls = port::tail_calls>
+  static scheduler::jump_by<TailCalls> nowhere() noexcept {
+    if constexpr (TailCalls) {
+      static constinit frame_head no_frame{[](frame_head*) {}, [](frame_head*) {}};
+      return std::coroutine_handle<>::from_address(&no_frame);
+    }
   }
 
   // Continues the running coroutine in `called`.
-  [[gnu::noinline]] static std::coroutine_handle<> enter(block* called, void* caller) {
+  [[gnu::noinline]] static scheduler::jump enter(block* called, void* caller) {
     if (called == nullptr)
       port::fatal(
           "corank: a coroutine was awaited whose slot is taken: await checked() where that can "
           "happen");
     called->leaf = caller;
     executor.set_leaf(called->frame());
-    return std::coroutine_handle<>::from_address(called->frame());
+    return executor.jump_to(called->frame());
   }
 
   // Drops the last reference of a task or handle.
@@ -210,7 +218,7 @@ class [[nodiscard("a coroutine does nothing unless it is awaited or spawned")]] 
 
   // Runs the call and returns its output. Ends the program if the call got no frame storage.
   constexpr bool await_ready() const noexcept { return false; }
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) {
+  scheduler::jump await_suspend(std::coroutine_handle<> caller) {
     return promise_type::enter(block_, caller.address());
   }
   T await_resume() {
@@ -248,7 +256,7 @@ class checked_call {
  public:
   explicit checked_call(task<T> call) : call_(move(call)) {}
   bool await_ready() const { return !call_; }
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) {
+  scheduler::jump await_suspend(std::coroutine_handle<> caller) {
     return call_.await_suspend(caller);
   }
   result<T, spawn_error> await_resume() {

@@ -2,7 +2,22 @@
 //
 // Time is a number of ticks that never decreases. The caller of advance() defines the length of a
 // tick. A sleeping future contains its timer: a sleep needs no other memory, for any number of
-// coroutines. Setting a timer is O(timers that are due before it); firing one is O(1).
+// coroutines. Setting a timer is O(timers that are due before it), with interrupts masked; firing
+// one is O(1).
+//
+// The handler of the clock's interrupt calls advance(), and executor.run() does the rest:
+//
+//   extern "C" void systick_handler() { corank::time::advance(corank::time::now() + 1); }
+//
+// Without a tick, a hardware timer interrupts at the next deadline alone. `arm` sets it, and the
+// handler sets it again:
+//
+//   void arm(corank::ticks deadline);  // if it has passed, the interrupt comes at once
+//   corank::time::on_earlier_deadline(arm);
+//   extern "C" void timer_handler() {
+//     corank::time::advance(counter());
+//     arm(corank::time::next_deadline());
+//   }
 #pragma once
 
 #include "await.hpp"
@@ -27,24 +42,21 @@ struct timer {
 
 class timers {
  public:
-  ticks now() const { return now_; }
-  timer* first() const { return first_; }
+  ticks now() const {
+    critical masked;
+    return now_;
+  }
 
   // Sets the time, and wakes each coroutine whose deadline is reached, in order of deadline and
   // then of creation (rules T2, T3, T6).
   unsigned advance(ticks now) {
-    if (now > now_) now_ = now;
     unsigned fired = 0;
-    while (first_ != nullptr && first_->deadline <= now_) {
-      timer& due = *first_;
-      remove(due);
-      due.fired = true;
-      wake(due.coroutine);
-      ++fired;
-    }
+    // Each timer is fired masked by itself, so a handler that advances delays others by O(1).
+    while (fire_one(now)) ++fired;
     return fired;
   }
 
+  // Sets a timer, unless its deadline has been reached. Masked.
   void set(timer& added) {
     timer** at = &first_;
     while (*at != nullptr && (*at)->deadline <= added.deadline) at = &(*at)->next;
@@ -55,6 +67,7 @@ class timers {
     if (at == &first_ && arm_ != nullptr) arm_(added.deadline);
   }
 
+  // Removes a timer that is set. Masked.
   void remove(timer& removed) {
     *removed.link = removed.next;
     if (removed.next != nullptr) removed.next->link = removed.link;
@@ -64,7 +77,37 @@ class timers {
   // Sets a function that is called when the next deadline becomes an earlier one.
   void on_earlier(void (*arm)(ticks deadline)) { arm_ = arm; }
 
+  ticks next_deadline() const {
+    critical masked;
+    return first_ == nullptr ? ~ticks{0} : first_->deadline;
+  }
+
+  // Starts a wait of the running coroutine. Returns true if its deadline has been reached. Masked.
+  bool poll(timer& mine, ticks& time, bool& from_now) {
+    if (mine.fired) return true;
+    if (mine.link != nullptr) return false;
+    // A sleep of a very long duration has no deadline.
+    if (from_now && __builtin_add_overflow(time, now_, &time)) time = ~ticks{0};
+    from_now = false;
+    if (time <= now_) return true;
+    mine.deadline = time;
+    mine.coroutine = executor.running_block();
+    set(mine);
+    return false;
+  }
+
  private:
+  bool fire_one(ticks now) {
+    critical masked;
+    if (now > now_) now_ = now;
+    timer* const due = first_;
+    if (due == nullptr || due->deadline > now_) return false;
+    remove(*due);
+    due->fired = true;
+    executor.wake_masked(due->coroutine);
+    return true;
+  }
+
   ticks now_ = 0;
   timer* first_ = nullptr;
   void (*arm_)(ticks) = nullptr;
@@ -76,18 +119,17 @@ inline constinit timers clockwork;
 
 namespace time {
 
-// Sets the time to `now`, fires the timers that are due, and returns their number. From thread
-// mode. The time never goes back: an earlier `now` counts as the present time.
+// Sets the time to `now`, fires the timers that are due, and returns their number. From any
+// context, interrupt handlers included. The time never goes back: an earlier `now` counts as the
+// present time.
 inline unsigned advance(ticks now) { return detail::clockwork.advance(now); }
 // Returns the time of the latest advance().
 [[nodiscard]] inline ticks now() { return detail::clockwork.now(); }
 // Returns the deadline of the next timer, or `never` if there is none.
 inline constexpr ticks never = ~ticks{0};
-[[nodiscard]] inline ticks next_deadline() {
-  return detail::clockwork.first() == nullptr ? never : detail::clockwork.first()->deadline;
-}
-// Sets `arm`, which is called in thread mode when a sleep has become the earliest. A platform sets
-// its hardware timer there.
+[[nodiscard]] inline ticks next_deadline() { return detail::clockwork.next_deadline(); }
+// Sets `arm`, which is called when a sleep has become the earliest. A platform sets its hardware
+// timer there. It runs in thread mode with interrupts masked, and calls nothing of the library.
 inline void on_earlier_deadline(void (*arm)(ticks deadline)) { detail::clockwork.on_earlier(arm); }
 
 // A wait for a time.
@@ -96,19 +138,13 @@ class sleep_future : public awaitable<sleep_future> {
   sleep_future(ticks time, bool from_now) : time_(time), from_now_(from_now) {}
   sleep_future(sleep_future&&) = default;
   ~sleep_future() {
+    critical masked;
     if (timer_.link != nullptr) detail::clockwork.remove(timer_);
   }
 
   bool poll() {
-    if (timer_.fired) return true;
-    if (timer_.link != nullptr) return false;
-    if (from_now_) time_ += now();
-    from_now_ = false;
-    if (time_ <= now()) return true;
-    timer_.deadline = time_;
-    timer_.coroutine = executor.running_block();
-    detail::clockwork.set(timer_);
-    return false;
+    critical masked;
+    return detail::clockwork.poll(timer_, time_, from_now_);
   }
   void take() {}
 

@@ -2,6 +2,8 @@
 // gcc -O0: the frame of `blink` takes
 // gcc -Os: inlined from 'corank::task<void> app::blink(
 // gcc -Os: the frame of this coroutine does not fit into its slot
+// gcc -Os: bytes into a region of size 16
+// gcc -O2: bytes into a region of size 16
 // gcc -O2: inlined from 'corank::task<void> app::blink(
 // gcc -O2: the frame of this coroutine does not fit into its slot
 // clang: in function `app::blink(

@@ -73,7 +73,7 @@ struct any_channel {
   }
 };
 
-corank::pool<1536, most_coroutines> frames;
+corank::pool<192 * sizeof(void*), most_coroutines> frames;
 
 // The replay of one trace.
 class scene {

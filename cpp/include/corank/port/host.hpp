@@ -11,6 +11,11 @@ namespace corank::port {
 
 using saved = int;
 inline constexpr bool parallel = true;
+#ifdef CORANK_TAIL_CALLS
+inline constexpr bool tail_calls = CORANK_TAIL_CALLS;
+#else
+inline constexpr bool tail_calls = true;
+#endif
 
 inline std::mutex lock;
 inline std::condition_variable_any arrived;
