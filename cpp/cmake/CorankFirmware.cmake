@@ -23,15 +23,17 @@ function(corank_board_vectors board variable)
 endfunction()
 
 # corank_firmware(NAME BOARD stm32f405|mps2-an386|lm3s6965|microbit SOURCES FILE... [HAL] [VECTORS NUMBER]
-#                 [SCRIPT FILE])
+#                 [SCRIPT FILE] [STACK BYTES] [STACK_GUARD ON|OFF])
 #
 # Adds an executable with start-up code, vector table and linker script of a board. With HAL, it
 # also has the interrupt handlers of "hal/hal.hpp". With VECTORS, the table has only that number of
 # device interrupts. With SCRIPT, that linker script takes the board's place; it defines the memories
-# FLASH and RAM and includes "sections.ld". It needs no library but the compiler's own. Its build
-# fails if a coroutine's frame is larger than its slot, and names the coroutine.
+# FLASH and RAM and includes "sections.ld". The link fails if less than STACK bytes (512) are left
+# for the stack. The stack is painted and guarded ("board/stack.hpp") unless STACK_GUARD is OFF. The
+# firmware needs no library but the compiler's own. Its build fails if a coroutine's frame is larger
+# than its slot, and names the coroutine.
 function(corank_firmware name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "HAL" "BOARD;VECTORS;SCRIPT" "SOURCES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "HAL" "BOARD;VECTORS;SCRIPT;STACK;STACK_GUARD" "SOURCES")
   corank_board_vectors("${arg_BOARD}" vectors)
   if(DEFINED arg_VECTORS)
     set(vectors ${arg_VECTORS})
@@ -40,7 +42,14 @@ function(corank_firmware name)
   if(NOT DEFINED arg_SCRIPT)
     set(arg_SCRIPT ${board}/${arg_BOARD}.ld)
   endif()
+  if(NOT DEFINED arg_STACK)
+    set(arg_STACK 512)
+  endif()
   add_executable(${name} ${arg_SOURCES} ${board}/start.cpp ${board}/memory.cpp)
+  if(NOT DEFINED arg_STACK_GUARD OR arg_STACK_GUARD)
+    target_sources(${name} PRIVATE ${board}/stack.cpp)
+    target_compile_definitions(${name} PRIVATE CORANK_STACK_GUARD)
+  endif()
   string(MAKE_C_IDENTIFIER "${arg_BOARD}" identifier)
   target_compile_definitions(${name} PRIVATE CORANK_DEVICE_VECTORS=${vectors} CORANK_BOARD_${identifier})
   if(arg_HAL)
@@ -48,13 +57,13 @@ function(corank_firmware name)
   endif()
   # These stay out of link-time optimisation. Only the assembler knows the names of the devices'
   # handlers in the vector table, and only code generation calls the memory functions.
-  set_source_files_properties(${board}/start.cpp PROPERTIES COMPILE_OPTIONS -fno-lto)
+  set_source_files_properties(${board}/start.cpp ${board}/stack.cpp PROPERTIES COMPILE_OPTIONS -fno-lto)
   set_source_files_properties(${board}/memory.cpp PROPERTIES COMPILE_OPTIONS "-fno-lto;-fno-builtin")
   target_link_libraries(${name} PRIVATE corank::corank)
   target_include_directories(${name} PRIVATE ${CORANK_MCU_DIR})
   # Debug information, which is not loaded, has the coroutines' names.
   target_compile_options(${name} PRIVATE -g)
-  target_link_options(${name} PRIVATE -L${board} -T${arg_SCRIPT} -Wl,-Map=${name}.map)
+  target_link_options(${name} PRIVATE -L${board} -T${arg_SCRIPT} -Wl,-Map=${name}.map -Wl,--defsym=CORANK_STACK=${arg_STACK})
   set_target_properties(${name} PROPERTIES SUFFIX .elf LINK_DEPENDS "${arg_SCRIPT};${board}/sections.ld")
   # Compiler and linker have already refused such a frame, except with GCC's -O0.
   add_custom_command(TARGET ${name} POST_BUILD COMMAND ${CORANK_FRAMES} $<TARGET_FILE:${name}> --check VERBATIM)
@@ -66,7 +75,7 @@ endfunction()
 # one build step: once with large slots to learn the sizes, and then with slots that fit. The first
 # build, the probe, is never run, so its RAM is not limited: the boards' linker scripts have more if
 # CORANK_PROBE is defined. With another script the linker says that the memory is exceeded, and
-# links the probe all the same.
+# continues.
 function(corank_exact_slots name)
   get_target_property(sources ${name} SOURCES)
   get_target_property(options ${name} COMPILE_OPTIONS)

@@ -96,13 +96,13 @@ class [[nodiscard]] first_ready {
     take(index, futures);
   }
   first_ready(first_ready&& other) : index_(other.index_) {
-    visit<0, Outputs...>([&]<class T>(T* place) {
-      new (place, detail::in_storage{}) T(detail::move(*other.template as<T>()));
+    visit<0, Outputs...>([&]<class T>(T* output) {
+      new (output, detail::in_storage{}) T(detail::move(*other.template as<T>()));
     });
   }
   first_ready& operator=(first_ready&&) = delete;
   ~first_ready() {
-    visit<0, Outputs...>([]<class T>(T* place) { place->~T(); });
+    visit<0, Outputs...>([]<class T>(T* output) { output->~T(); });
   }
 
   // Returns the index of the future.
@@ -142,8 +142,7 @@ class [[nodiscard]] first_ready {
   alignas(Outputs...) unsigned char bytes_[detail::largest(sizeof(Outputs)...)];
 };
 
-// The outputs of `all`, for structured bindings. A variable's place has a `unit`: call that one's
-// take().
+// The outputs of `all`, for structured bindings. A variable has a `unit` there: call its take().
 template <class... Outputs>
 struct outputs;
 template <class A>
@@ -210,7 +209,7 @@ class all : public awaitable<all<Fs...>> {
   }
 
  private:
-  // Braces evaluate in order, and each output is made in its place.
+  // Braces evaluate in order, and each output is constructed once.
   template <class... Gs>
   static auto take_from(detail::futures<Gs...>& of) {
     using result = outputs<detail::output_of_member<Gs>...>;

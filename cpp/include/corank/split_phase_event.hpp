@@ -127,7 +127,7 @@ class split_phase_event {
     return number_ = operation_number(static_cast<uint8_t>(number_.value() + 1));
   }
 
-  bool complete_masked(value&& result) {
+  [[gnu::always_inline]] bool complete_masked(value&& result) {
     if (stage_ != stage::started) return false;
     value_ = detail::move(result);
     stage_ = stage::complete;

@@ -2,6 +2,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "semihosting.hpp"
+
 extern "C" {
 
 extern uint32_t _data_begin[], _data_end[], _data_load[], _bss_end[], _stack_top[];
@@ -27,7 +29,21 @@ void default_handler() {
 // Prevents a loop from becoming a call of memcpy or memset, which are larger and slower here.
 [[gnu::always_inline]] static inline void as_it_stands() { asm volatile("" ::: "memory"); }
 
+#if defined(CORANK_STACK_GUARD)
+void corank_guard_stack();
+#endif
+
+// The hook of port::fatal(), for a firmware that defines none: prints the message in the debugger,
+// and ends. Without a debugger, that is a hard fault.
+[[gnu::weak, noreturn]] void corank_fatal(const char* message) {
+  semihosting::print(message, "\n");
+  semihosting::exit(false);
+}
+
 void reset_handler() {
+#if defined(CORANK_STACK_GUARD)
+  corank_guard_stack();
+#endif
   // Enables the floating-point unit if the code is compiled for it.
 #if defined(__ARM_FP)
   *reinterpret_cast<volatile uint32_t*>(0xE000ED88) =
@@ -46,6 +62,11 @@ void reset_handler() {
 #define CORANK_HANDLER(name) void name() __attribute__((weak, alias("default_handler")))
 CORANK_HANDLER(nmi_handler);
 CORANK_HANDLER(hard_fault_handler);
+#if defined(CORANK_STACK_GUARD)
+void mem_manage_handler();
+#else
+CORANK_HANDLER(mem_manage_handler);
+#endif
 CORANK_HANDLER(svc_handler);
 CORANK_HANDLER(pendsv_handler);
 CORANK_HANDLER(systick_handler);
@@ -55,7 +76,7 @@ using handler = void (*)();
     reset_handler,
     nmi_handler,
     hard_fault_handler,
-    default_handler,
+    mem_manage_handler,
     default_handler,
     default_handler,
     nullptr,

@@ -3,6 +3,7 @@
 #include "../unit/test.hpp"
 
 #include "board/semihosting.hpp"
+#include "board/stack.hpp"
 #if defined(CORANK_BOARD_lm3s6965)
 #include "hal/lm3s6965/registers.hpp"
 #endif
@@ -28,12 +29,10 @@ void test::failed(const char* file, int line, const char* what) {
   semihosting::print("  ", file, ":", static_cast<uint32_t>(line), ": ", what, "\n");
 }
 
-#if defined(CORANK_FATAL)
-void corank::port::fatal(const char* message) {
+extern "C" void corank_fatal(const char* message) {
   semihosting::print("FAILED: ", message, "\n");
   semihosting::exit(false);
 }
-#endif
 
 extern "C" void hard_fault_handler() {
   semihosting::print("FAILED: hard fault\n");
@@ -78,6 +77,12 @@ int main() {
   }
   semihosting::print(skipped, " traces skipped\n");
 #endif
+  if (stack::has_overflowed()) {
+    semihosting::print("FAILED: the stack has overflowed\n");
+    ++failed;
+  }
+  semihosting::print("stack: ", uint32_t{stack::used()}, " of ", uint32_t{stack::size()},
+                     " bytes\n");
   semihosting::print(passed, " passed, ", failed, " failed\n");
   semihosting::exit(failed == 0);
 }

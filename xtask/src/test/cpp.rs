@@ -71,6 +71,9 @@ pub(super) fn device(context: &mut Context) -> Result<Outcome> {
         let firmware = folder.join("tests/device/device-tests.elf");
         let command = cpp::qemu(&firmware, Pace::EveryInstruction);
         outcome.add(suites(context, &command, true)?);
+        outcome.add(endings(context, &folder, |firmware| {
+            cpp::qemu(firmware, Pace::EveryInstruction)
+        })?);
         cpp::make(&folder, "hal-tests", &mut context.progress)?;
         for board in ["lm3s6965", "mps2-an386"] {
             let firmware = folder.join(format!("tests/hal/hal-{board}.elf"));
@@ -100,6 +103,43 @@ pub(super) fn device(context: &mut Context) -> Result<Outcome> {
             let firmware = folder.join(format!("tests/device/{target}.elf"));
             let command = cpp::qemu_microbit(&firmware);
             outcome.add(suites(context, &command, traces)?);
+            if traces {
+                outcome.add(endings(context, &folder, cpp::qemu_microbit)?);
+            }
+        }
+    }
+    Ok(outcome)
+}
+
+/// Firmware that must end with a message and a failure.
+const ENDINGS: [(&str, &str); 2] = [
+    ("overflow", "corank: the stack has overflowed"),
+    (
+        "fatal",
+        "corank: a coroutine was awaited whose slot is taken",
+    ),
+];
+
+/// Tests that an overflow of the stack and a fatal error say what happened.
+fn endings(
+    context: &mut Context,
+    folder: &Path,
+    command: impl Fn(&Path) -> Command,
+) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    for (name, message) in ENDINGS {
+        cpp::make(folder, &format!("ends-{name}"), &mut context.progress)?;
+        let firmware = folder.join(format!("tests/device/ends-{name}.elf"));
+        let finished = process::capture(&command(&firmware), context.limit, |_| {})?;
+        if !finished.success() && !finished.timed_out && finished.output.contains(message) {
+            outcome.add(Outcome::passed());
+        } else {
+            context.show(&format!(
+                "{} must fail and say `{message}`:\n{}",
+                firmware.display(),
+                finished.tail(10)
+            ));
+            outcome.add(Outcome::failed());
         }
     }
     Ok(outcome)

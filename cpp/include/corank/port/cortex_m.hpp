@@ -3,6 +3,10 @@
 
 #include <stdint.h>
 
+// The hook of fatal(): a firmware may define it, to log the message and to stop or to reset. It may
+// run in an interrupt handler. corank_firmware() brings one that prints in the debugger.
+extern "C" [[noreturn]] [[gnu::weak]] void corank_fatal(const char* message);
+
 namespace corank::port {
 
 using saved = uint32_t;
@@ -32,10 +36,15 @@ inline constexpr bool tail_calls = __ARM_ARCH_ISA_THUMB >= 2;
 
 [[gnu::always_inline]] inline void poke() {}
 
-#ifdef CORANK_FATAL
-[[noreturn]] void fatal(const char* message);
+#if defined(CORANK_FATAL_MESSAGES) && CORANK_FATAL_MESSAGES == 0
+// Traps. The program has no texts of messages.
+[[noreturn, gnu::always_inline]] inline void fatal(const char*) { __builtin_trap(); }
 #else
-[[noreturn, gnu::cold]] inline void fatal(const char*) { __builtin_trap(); }
+// Calls the hook with a message, and traps without one.
+[[noreturn, gnu::cold, gnu::noinline]] inline void fatal(const char* message) {
+  if (corank_fatal != nullptr) corank_fatal(message);
+  __builtin_trap();
+}
 #endif
 
 }  // namespace corank::port

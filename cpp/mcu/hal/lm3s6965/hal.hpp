@@ -31,15 +31,20 @@ inline void start_timer(uint32_t cycles) {
 
 // Measures the voltage at a channel, 0 to 1023, at the timer's next tick.
 [[nodiscard]] inline auto read_adc(uint32_t channel) {
-  return detail::converted.after([channel] {
-    adc0::active = 0;
-    adc0::trigger = adc0::by_timer;
-    adc0::channel = channel;
-    adc0::control = adc0::last_and_interrupt;
-    adc0::mask = 1;
-    adc0::active = 1;
-    enable(adc0_irq);
-  });
+  return detail::converted.after(
+      [channel] {
+        adc0::active = 0;
+        adc0::trigger = adc0::by_timer;
+        adc0::channel = channel;
+        adc0::control = adc0::last_and_interrupt;
+        adc0::mask = 1;
+        adc0::active = 1;
+        enable(adc0_irq);
+      },
+      [] {
+        adc0::active = 0;
+        adc0::clear = 1;
+      });
 }
 
 // Makes one step on the I2C bus.
@@ -66,14 +71,16 @@ inline void start_serial() {
 
 // Waits until pin `number` of port A is low.
 [[nodiscard]] inline auto pin_low(unsigned number) {
-  return detail::pressed.after([number] {
-    gpio_a::digital = 0xFF;
-    gpio_a::direction = gpio_a::direction & ~(1u << number);
-    gpio_a::level_sense = 1u << number;
-    gpio_a::active_high = 0;
-    gpio_a::mask = 1u << number;
-    enable(gpio_a_irq);
-  });
+  return detail::pressed.after(
+      [number] {
+        gpio_a::digital = 0xFF;
+        gpio_a::direction = gpio_a::direction & ~(1u << number);
+        gpio_a::level_sense = 1u << number;
+        gpio_a::active_high = 0;
+        gpio_a::mask = 1u << number;
+        enable(gpio_a_irq);
+      },
+      [] { gpio_a::mask = 0; });
 }
 
 // Reads `count` bytes from register `first` of a device on the bus.
