@@ -14,7 +14,14 @@ install(
   FILES cmake/corank-config.cmake cmake/CorankFirmware.cmake cmake/arm-none-eabi-gcc.cmake cmake/arm-none-eabi-clang.cmake
         ${CMAKE_CURRENT_BINARY_DIR}/corank-config-version.cmake
   DESTINATION share/corank/cmake)
-install(DIRECTORY template DESTINATION share/corank)
+install(DIRECTORY template DESTINATION share/corank PATTERN build EXCLUDE)
+# A copy of the installed template finds this installation.
+install(CODE "
+  set(file \$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share/corank/template/cmake/corank.cmake)
+  file(READ \${file} text)
+  string(REPLACE \"set(CORANK_INSTALLED \\\"\\\")\" \"set(CORANK_INSTALLED \\\"\${CMAKE_INSTALL_PREFIX}\\\")\" text \"\${text}\")
+  file(WRITE \${file} \"\${text}\")
+")
 configure_file(cmake/corank.pc.in corank.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/corank.pc DESTINATION share/pkgconfig)
 if(CORANK_INSTALL_FRAMES)

@@ -50,8 +50,9 @@ const PROGRAMS: [(&str, &str); 3] = [
 ];
 
 /// Targets of the project that must fail to build, and a text of the error message.
-const REFUSED: [(&str, &str); 2] = [
+const REFUSED: [(&str, &str); 3] = [
     ("too-large", "counts"),
+    ("no-stack", "too little RAM is left for the stack"),
     ("over-budget", "more than the budget of 64"),
 ];
 
@@ -66,18 +67,31 @@ pub(super) fn check(context: &mut Context) -> Result<Outcome> {
         std::fs::remove_dir_all(&outside)?;
         outcome.add(result?);
     }
+    outcome.add(installs_no_build(context, &prefix));
     for preset in ["gcc", "clang"] {
-        outcome.add(template(context, &prefix, preset)?);
+        let result = template(context, &prefix, &outside, preset);
+        std::fs::remove_dir_all(&outside)?;
+        outcome.add(result?);
     }
     outcome.add(depend::check(context, &prefix)?);
     outcome.add(depend::conan(context)?);
     Ok(outcome)
 }
 
+/// A file in the template's build folder.
+const MARK: &str = "built-by-the-test";
+
 /// Runs `cmake --install` into a separate folder, and returns that folder.
 fn install(context: &mut Context) -> Result<PathBuf> {
     let folder = repository::path("target/cpp/install");
     let prefix = folder.join("prefix");
+    if prefix.exists() {
+        std::fs::remove_dir_all(&prefix)?;
+    }
+    // The template of a developer who has built it in place.
+    let built = repository::path(cpp::FOLDER).join("template/build");
+    std::fs::create_dir_all(&built)?;
+    std::fs::write(built.join(MARK), "")?;
     let mut configure = Command::new("cmake");
     configure
         .args(["-G", "Ninja", "-S"])
@@ -101,6 +115,7 @@ fn install(context: &mut Context) -> Result<PathBuf> {
             finished.tail(20)
         );
     }
+    std::fs::remove_file(built.join(MARK))?;
     Ok(prefix)
 }
 
@@ -180,12 +195,20 @@ fn build(
     Ok(outcome)
 }
 
-/// Builds and runs the installed template by its one command.
-fn template(context: &mut Context, prefix: &Path, preset: &str) -> Result<Outcome> {
+/// Builds and runs a copy of the installed template by its one command.
+fn template(context: &mut Context, prefix: &Path, copy: &Path, preset: &str) -> Result<Outcome> {
+    let mut command = Command::new("cp");
+    command.arg("-r");
+    command.arg(prefix.join("share/corank/template")).arg(copy);
+    ensure!(
+        context.command(&command)?.success(),
+        "the template can't be copied"
+    );
     let mut command = Command::new("cmake");
     command
         .args(["--workflow", "--preset", preset])
-        .current_dir(prefix.join("share/corank/template"));
+        .env_remove("CORANK")
+        .current_dir(copy);
     let finished = context.command(&command)?;
     let said = finished
         .output
@@ -199,4 +222,17 @@ fn template(context: &mut Context, prefix: &Path, preset: &str) -> Result<Outcom
         finished.tail(20)
     ));
     Ok(Outcome::failed())
+}
+
+/// Tests that what was built in the template is not installed.
+fn installs_no_build(context: &mut Context, prefix: &Path) -> Outcome {
+    let installed = prefix.join("share/corank/template/build");
+    if !installed.exists() {
+        return Outcome::passed();
+    }
+    context.show(&format!(
+        "{} is no part of the package",
+        installed.display()
+    ));
+    Outcome::failed()
 }
