@@ -93,6 +93,16 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// Returns the size of each coroutine's frame in a linked firmware, by its name.
+///
+/// # Errors
+/// If the file can't be read.
+pub fn frame_sizes(elf: &Path) -> Result<BTreeMap<String, u64>> {
+    let frames = read(elf)?.map(|(frames, _)| frames).unwrap_or_default();
+    let sizes = frames.into_iter().map(|(name, frame)| (name, frame.size));
+    Ok(sizes.collect())
+}
+
 /// Returns the frames, and the bytes of RAM that the data takes, or `None` if there is no
 /// coroutine.
 fn read(elf: &Path) -> Result<Option<(Frames, u64)>> {

@@ -78,8 +78,11 @@ pub(super) fn switches(quick: bool, listener: &mut Listener) -> Result<Map<Strin
             ("CORANK_BENCH_OPT", *level),
             ("CARGO_PROFILE_RELEASE_OPT_LEVEL", *level),
         ];
-        let rust = firmware::build_with("bench", &[], &environment, &mut listener.progress)?;
-        run_and_read(&firmware::qemu(&rust), listener)?;
+        for features in [&["priority"][..], &[]] {
+            let progress = &mut listener.progress;
+            let rust = firmware::build_with("bench", features, &environment, progress)?;
+            run_and_read(&firmware::qemu(&rust), listener)?;
+        }
     }
     Ok(describe(quick))
 }
@@ -221,7 +224,12 @@ fn rust_sizes(model: &str, level: &str, opt: &str, listener: &mut Listener) -> R
             ("CORANK_SIZE_TASKS", tasks),
             ("CARGO_PROFILE_RELEASE_OPT_LEVEL", level),
         ];
-        let built = firmware::build_with("size", &["size"], &environment, &mut listener.progress)?;
+        let built = firmware::build_with(
+            "size",
+            &["size", "priority"],
+            &environment,
+            &mut listener.progress,
+        )?;
         Sections::of(&built)
     };
     let (none, one, two, ten) = (of("0")?, of("1")?, of("2")?, of("10")?);

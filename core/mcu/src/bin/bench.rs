@@ -1,5 +1,5 @@
 //! Instructions per switch: tasks that yield to each other, under corank and under
-//! embassy-executor.
+//! embassy-executor. Without the feature `priority`, only the latter runs, first in, first out.
 //!
 //! Both are compiled with the same settings and run in the same image, one after the other. A
 //! switch is everything from one task's `yield` to the next one's return from it: the loop in the
@@ -69,14 +69,27 @@ fn embassy_run(
     for each in 0..tasks {
         match embassy_task() {
             Ok(token) => {
+                #[cfg(feature = "priority")]
                 token.metadata().set_priority((each % levels) as u8);
+                #[cfg(not(feature = "priority"))]
+                let _ = (each, levels);
                 spawner.spawn(token);
             }
             Err(_) => panic!("the pool has room for the task"),
         }
     }
-    // SAFETY: not from within itself.
-    counter.count(|| unsafe { executor.poll() })
+    // First in, first out, a poll of the executor takes all tasks that are ready when it begins.
+    let polls = if cfg!(feature = "priority") {
+        1
+    } else {
+        ROUNDS + 1
+    };
+    counter.count(|| {
+        for _ in 0..polls {
+            // SAFETY: not from within itself.
+            unsafe { executor.poll() };
+        }
+    })
 }
 
 /// Prints one row: instructions per switch with one decimal.
@@ -103,10 +116,15 @@ fn main() -> ! {
     let embassy: &'static raw::Executor = EMBASSY.write(raw::Executor::new(core::ptr::null_mut()));
     for tasks in [2, 8, 64] {
         for levels in [1, 2, 4, 8].into_iter().filter(|levels| *levels <= tasks) {
-            let instructions = corank_run(&mut counter, tasks, levels);
-            row("corank-rust", tasks, levels, instructions);
-            let instructions = embassy_run(&mut counter, embassy, tasks, levels);
-            row("embassy", tasks, levels, instructions);
+            if cfg!(feature = "priority") {
+                let instructions = corank_run(&mut counter, tasks, levels);
+                row("corank-rust", tasks, levels, instructions);
+                let instructions = embassy_run(&mut counter, embassy, tasks, levels);
+                row("embassy", tasks, levels, instructions);
+            } else if levels == 1 {
+                let instructions = embassy_run(&mut counter, embassy, tasks, levels);
+                row("embassy-fifo", tasks, levels, instructions);
+            }
         }
     }
     exit(true)

@@ -68,6 +68,7 @@ impl Figures {
             let name = feature.replace('_', " ");
             features.push(format!("| {name} | {code} | {ram} |"));
         }
+        let frames = frame_table(&mut sizes)?;
         let application = samples::table(&folder, &mut sizes)?;
         switches.progress.finish();
         sizes.progress.finish();
@@ -75,7 +76,7 @@ impl Figures {
             "# What the C++ library costs on a microcontroller\n\nWritten by `cargo xtask experiment mcu-size --json FILE`; a test compares it with what is measured.\n\
              Cortex-M4, in QEMU.\n\n{}\n{}\n## What each feature adds\n\nGCC, -Os. A program with one coroutine that yields and ends takes {} bytes of flash and {} of RAM,\n\
              vector table, start-up code and two slots of 400 bytes included. Each line is what one use of a\n\
-             feature adds to that. What two features share is counted in both.\n\n| feature | flash, bytes | RAM, bytes |\n|---|---|---|\n{}\n\n{application}",
+             feature adds to that. What two features share is counted in both.\n\n| feature | flash, bytes | RAM, bytes |\n|---|---|---|\n{}\n\n{frames}\n{application}",
             switch_table(&switches.samples),
             firmware_table(&sizes.samples),
             base.flash(),
@@ -115,6 +116,46 @@ impl Figures {
         }
         Ok(all)
     }
+}
+
+/// The coroutines in `cpp/mcu/bench/frames.cpp`, each with what it does.
+const FRAMES: &[(&str, &str)] = &[
+    (
+        "waits_in_turn",
+        "a lock, a message and an event, one after the other",
+    ),
+    ("sends_in_turn", "five sends, one after the other"),
+    ("sends_in_loop", "five sends in a loop"),
+    (
+        "arrays_in_blocks",
+        "an array of 64 bytes in each of two blocks",
+    ),
+    ("array_for_both", "one array of 64 bytes for both"),
+    ("limit_of_temporaries", "`timeout` of a temporary"),
+    ("limit_of_variables", "`any` of two variables, for the same"),
+];
+
+/// Returns a section with the frames of coroutines that the compilers lay out differently.
+fn frame_table(listener: &mut Listener) -> Result<String> {
+    let mut sizes = Vec::new();
+    for (compiler, opt) in BUILDS {
+        let folder = build(compiler, opt, &mut listener.progress)?;
+        sizes.push(corank_frames::frame_sizes(&folder.join("frames.elf"))?);
+    }
+    let mut text = "## What a frame takes\n\nBytes, without the control block of 16. clang lets what does not live at the same time share its\n\
+                    place. GCC gives each variable and each temporary of an `await` a place of its own. A loop, one\n\
+                    variable for several blocks, or a call for each step makes GCC's frames smaller.\n\n"
+        .to_string();
+    text += &heads("coroutine");
+    for (name, what) in FRAMES {
+        let cells: Vec<String> = sizes
+            .iter()
+            .map(|of| of.get(*name).map(u64::to_string))
+            .collect::<Option<_>>()
+            .with_context(|| format!("frames.elf has no coroutine `{name}`"))?;
+        text += &format!("| {what} | {} |\n", cells.join(" | "));
+    }
+    Ok(text)
 }
 
 /// Returns the samples of one compiler and optimisation.
