@@ -12,8 +12,8 @@ namespace corank::port {
 using saved = uint32_t;
 inline constexpr bool parallel = false;
 // The 16-bit instructions of Armv6-M and of Armv8-M's baseline have no branch for tail calls: clang
-// refuses them and GCC makes none. GCC makes none below -O2 either, which no macro tells: define
-// CORANK_TAIL_CALLS as 0 there, for the whole program.
+// refuses them and GCC makes none. GCC makes none below -O2 either. No macro tells that level, so
+// define CORANK_TAIL_CALLS as 0 there, for the whole program; the CMake package does for Debug.
 #ifdef CORANK_TAIL_CALLS
 inline constexpr bool tail_calls = CORANK_TAIL_CALLS;
 #else
