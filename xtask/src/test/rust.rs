@@ -29,7 +29,11 @@ pub(super) fn docs(context: &mut Context) -> Result<Outcome> {
     let mut command = host_command(&["doc", "--workspace", OPTIONAL, "--no-deps"]);
     // An example needs what tests need. So cargo chooses the features of `lint`, and what that has
     // checked is not checked again.
-    command.args(["--lib", "--bins", "--example", "echo"]);
+    command.args(["--lib", "--example", "echo"]);
+    // All programs but those that have the name of a library, whose page theirs would replace.
+    for programs in ["[!c]*", "corank-*-client"] {
+        command.args(["--bin", programs]);
+    }
     command.env("RUSTDOCFLAGS", "-D warnings");
     Ok(Outcome::of_command(&context.command(&command)?))
 }

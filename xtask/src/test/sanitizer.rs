@@ -42,7 +42,7 @@ pub(super) fn test(context: &mut Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Returns whether [`test`] skips nothing.
+/// Returns whether [`test()`] skips nothing.
 ///
 /// # Errors
 /// If rustup cannot be started.
