@@ -46,6 +46,26 @@ unsafe impl Observer for Writer {
         log(format!("end:{}", index(id)));
     }
 
+    fn wake_applied(&self, id: CoroutineId) {
+        log(format!("wake:{}", index(id)));
+    }
+
+    fn blocked(&self, id: CoroutineId) {
+        log(format!("block:{}", index(id)));
+    }
+
+    fn base_changed(&self, id: CoroutineId, base: Priority) {
+        log(format!("base:{}@{base}", index(id)));
+    }
+
+    fn donation_began(&self, lender: CoroutineId, borrower: CoroutineId) {
+        log(format!("lend:{}-{}", index(lender), index(borrower)));
+    }
+
+    fn donation_ended(&self, lender: CoroutineId, borrower: CoroutineId) {
+        log(format!("unlend:{}-{}", index(lender), index(borrower)));
+    }
+
     fn reprioritized(&self, id: CoroutineId, from: Priority, to: Priority) {
         log(format!("level:{}:{from}-{to}", index(id)));
     }
@@ -71,12 +91,12 @@ fn an_observer_sees_each_transition_from_spawn_to_exit() {
     executor.run_until_idle();
     assert_eq!(
         take(),
-        "spawned:0@5 poll:0@5 end:0 woken:0@5 poll:0@5 end:0"
+        "spawned:0@5 poll:0@5 end:0 woken:0@5 poll:0@5 end:0 block:0"
     );
     event.set();
     event.set();
     executor.run_until_idle();
-    assert_eq!(take(), "woken:0@5 poll:0@5 end:0 exit:0:Finished");
+    assert_eq!(take(), "wake:0 woken:0@5 poll:0@5 end:0 exit:0:Finished");
 }
 
 #[test]
@@ -87,8 +107,9 @@ fn a_join_donates_and_exit_precedes_the_wake() {
     executor.run_until_idle();
     assert_eq!(
         take(),
-        "spawned:0@40 spawned:1@2 poll:1@2 level:0:40-2 end:1 \
-         poll:0@2 end:0 exit:0:Finished woken:1@2 poll:1@2 end:1 exit:1:Finished"
+        "spawned:0@40 spawned:1@2 poll:1@2 lend:1-0 level:0:40-2 end:1 block:1 \
+         poll:0@2 end:0 exit:0:Finished unlend:1-0 wake:1 woken:1@2 \
+         poll:1@2 end:1 exit:1:Finished"
     );
 }
 
@@ -107,11 +128,11 @@ fn levels_are_reported_only_when_they_change() {
     take();
     waiter.reprioritize(level(9));
     holder.reprioritize(level(30));
-    assert_eq!(take(), "");
+    assert_eq!(take(), "base:1@9 base:0@30");
     waiter.reprioritize(level(3));
-    assert_eq!(take(), "level:1:9-3 level:0:9-3");
+    assert_eq!(take(), "base:1@3 level:1:9-3 level:0:9-3");
     waiter.cancel();
-    assert_eq!(take(), "level:0:3-30 exit:1:Cancelled");
+    assert_eq!(take(), "unlend:1-0 level:0:3-30 exit:1:Cancelled");
 }
 
 #[cfg(feature = "std")]

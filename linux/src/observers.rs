@@ -15,6 +15,11 @@ unsafe impl Observer for Both {
         self.1.spawned(id, priority);
     }
 
+    fn wake_applied(&self, id: CoroutineId) {
+        self.0.wake_applied(id);
+        self.1.wake_applied(id);
+    }
+
     fn woken(&self, id: CoroutineId, priority: Priority) {
         self.0.woken(id, priority);
         self.1.woken(id, priority);
@@ -30,6 +35,11 @@ unsafe impl Observer for Both {
         self.1.poll_ended(id);
     }
 
+    fn blocked(&self, id: CoroutineId) {
+        self.0.blocked(id);
+        self.1.blocked(id);
+    }
+
     fn preempted(&self, id: CoroutineId) {
         self.0.preempted(id);
         self.1.preempted(id);
@@ -43,6 +53,21 @@ unsafe impl Observer for Both {
     fn reprioritized(&self, id: CoroutineId, from: Priority, to: Priority) {
         self.0.reprioritized(id, from, to);
         self.1.reprioritized(id, from, to);
+    }
+
+    fn base_changed(&self, id: CoroutineId, base: Priority) {
+        self.0.base_changed(id, base);
+        self.1.base_changed(id, base);
+    }
+
+    fn donation_began(&self, lender: CoroutineId, borrower: CoroutineId) {
+        self.0.donation_began(lender, borrower);
+        self.1.donation_began(lender, borrower);
+    }
+
+    fn donation_ended(&self, lender: CoroutineId, borrower: CoroutineId) {
+        self.0.donation_ended(lender, borrower);
+        self.1.donation_ended(lender, borrower);
     }
 
     fn exited(&self, id: CoroutineId, exit: Exit) {

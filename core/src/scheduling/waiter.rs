@@ -253,6 +253,9 @@ impl Waiter {
         }
         if let Some(borrower) = borrower {
             link(borrower, this);
+            if let Some(lender) = lender {
+                Scheduler::of(borrower).record_donation(lender, borrower);
+            }
             // One that was demoted is passed over by its equals, unless it inherits from them.
             if lender.is_some_and(|lender| {
                 lender.level().is_more_urgent_than(borrower.level())
@@ -382,6 +385,9 @@ impl Waiter {
         let borrower = self.borrower.get()?;
         unlink(borrower, NonNull::from(self));
         self.borrower.set(None);
+        if let Some(lender) = self.lender.get() {
+            Scheduler::of(borrower).record_donation_end(lender, borrower);
+        }
         Some(borrower)
     }
 
@@ -403,6 +409,7 @@ impl Waiter {
         {
             self.borrower.set(Some(borrower));
             link(borrower, NonNull::from(self));
+            Scheduler::of(borrower).record_donation(lender, borrower);
         }
         old
     }

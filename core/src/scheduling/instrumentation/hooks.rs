@@ -51,6 +51,14 @@ pub unsafe trait Observer: Sync {
         let _ = (id, priority);
     }
 
+    /// Reports that a wake of a coroutine takes effect, whatever its state (rules W1 to W3).
+    ///
+    /// If the coroutine is blocked, `woken` follows at once. A coroutine that wakes itself on a
+    /// shared executor is not reported here.
+    fn wake_applied(&self, id: CoroutineId) {
+        let _ = id;
+    }
+
     /// Reports that a coroutine has become ready again.
     ///
     /// This is by a wake now, or by one during the poll that has just ended.
@@ -65,8 +73,13 @@ pub unsafe trait Observer: Sync {
 
     /// Reports that the poll is over, by return or panic.
     ///
-    /// `woken` or `exited` follows, or else the coroutine is blocked.
+    /// `woken`, `blocked` or `exited` follows for this coroutine.
     fn poll_ended(&self, id: CoroutineId) {
+        let _ = id;
+    }
+
+    /// Reports that a coroutine is blocked, after its poll has ended without a wake.
+    fn blocked(&self, id: CoroutineId) {
         let _ = id;
     }
 
@@ -86,6 +99,23 @@ pub unsafe trait Observer: Sync {
     /// Reports that a coroutine's effective priority has changed: its own, or what it inherits.
     fn reprioritized(&self, id: CoroutineId, from: Priority, to: Priority) {
         let _ = (id, from, to);
+    }
+
+    /// Reports that a coroutine has another base priority, before its effective one follows.
+    fn base_changed(&self, id: CoroutineId, base: Priority) {
+        let _ = (id, base);
+    }
+
+    /// Reports that `lender` donates its priority to `borrower` from now on (rule I1).
+    ///
+    /// The same two may be reported several times, once for each wait.
+    fn donation_began(&self, lender: CoroutineId, borrower: CoroutineId) {
+        let _ = (lender, borrower);
+    }
+
+    /// Reports that one donation of `lender` to `borrower` is over (rule I4).
+    fn donation_ended(&self, lender: CoroutineId, borrower: CoroutineId) {
+        let _ = (lender, borrower);
     }
 
     /// Reports that a coroutine has exited.

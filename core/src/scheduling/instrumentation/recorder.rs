@@ -70,6 +70,13 @@ impl Scheduler {
         self.tell(|observer| observer.spawned(block.id(), block.level()));
     }
 
+    /// Records that a wake takes effect, whatever the coroutine's state.
+    #[inline(always)]
+    pub(crate) fn record_wake(&self, block: BlockRef) {
+        #[cfg(feature = "hooks")]
+        self.tell(|observer| observer.wake_applied(block.id()));
+    }
+
     /// Records that a coroutine has become ready, by a wake now or during the poll that has just
     /// ended.
     #[inline(always)]
@@ -94,6 +101,13 @@ impl Scheduler {
         (block.stats.counts).poll_ended(self.timers.now(), &self.recorder.levels);
         #[cfg(feature = "hooks")]
         self.tell(|observer| observer.poll_ended(block.id()));
+    }
+
+    /// Records that a coroutine is blocked after its poll.
+    #[inline(always)]
+    pub(crate) fn record_blocked(&self, block: BlockRef) {
+        #[cfg(feature = "hooks")]
+        self.tell(|observer| observer.blocked(block.id()));
     }
 
     /// Records that a poll is interrupted.
@@ -121,6 +135,27 @@ impl Scheduler {
     pub(crate) fn record_reprioritized(&self, block: BlockRef, from: Priority) {
         #[cfg(feature = "hooks")]
         self.tell(|observer| observer.reprioritized(block.id(), from, block.level()));
+    }
+
+    /// Records that the base level is another one now.
+    #[inline(always)]
+    pub(crate) fn record_base(&self, block: BlockRef, base: Priority) {
+        #[cfg(feature = "hooks")]
+        self.tell(|observer| observer.base_changed(block.id(), base));
+    }
+
+    /// Records that `lender` donates to `borrower`, of the same scheduler.
+    #[inline(always)]
+    pub(crate) fn record_donation(&self, lender: BlockRef, borrower: BlockRef) {
+        #[cfg(feature = "hooks")]
+        self.tell(|observer| observer.donation_began(lender.id(), borrower.id()));
+    }
+
+    /// Records that one donation of `lender` to `borrower` is over.
+    #[inline(always)]
+    pub(crate) fn record_donation_end(&self, lender: BlockRef, borrower: BlockRef) {
+        #[cfg(feature = "hooks")]
+        self.tell(|observer| observer.donation_ended(lender.id(), borrower.id()));
     }
 
     /// Records that a coroutine has exited; `result` says what there is to take.

@@ -115,6 +115,7 @@ impl Scheduler {
             self.record_woken(block);
         } else {
             block.state.set(State::Blocked);
+            self.record_blocked(block);
             let was_demoted = self.is_demoted(block);
             block.base_state.set(BaseState::new(block.base()));
             if was_demoted {

@@ -71,7 +71,11 @@ impl Scheduler {
     /// Wakes a coroutine (*wake*, rules W1 to W3).
     #[inline]
     pub(crate) fn wake(&self, block: BlockRef) {
-        match block.state.get() {
+        let state = block.state.get();
+        if state != State::Exited {
+            self.record_wake(block);
+        }
+        match state {
             State::Blocked => {
                 self.enqueue(block);
                 self.record_woken(block);
@@ -87,6 +91,7 @@ impl Scheduler {
         if block.state.get() == State::Exited {
             return false;
         }
+        self.record_base(block, priority);
         if !block.base_state.get().is_plain() {
             return self.reprioritize_demoted(block, priority);
         }

@@ -171,6 +171,7 @@ impl Scheduler {
             }
         } else {
             block.state.set(State::Blocked);
+            self.record_blocked(block);
         }
     }
 
