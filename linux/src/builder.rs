@@ -67,6 +67,8 @@ pub struct Builder {
     observer: Option<Observes>,
     #[cfg(feature = "metrics")]
     counts: bool,
+    #[cfg(feature = "recording")]
+    pub(crate) record: Option<std::path::PathBuf>,
     spare_after: Option<Duration>,
     /// Whether `spare_after` was asked for.
     wants_spares: bool,
@@ -105,6 +107,8 @@ impl Builder {
             observer: None,
             #[cfg(feature = "metrics")]
             counts: false,
+            #[cfg(feature = "recording")]
+            record: None,
             spare_after: Some(SPARE_WORKER_AFTER),
             wants_spares: false,
             bulk: None,
@@ -330,11 +334,17 @@ impl Builder {
         // The page is that of this runtime alone.
         let counter = counter.workers(self.workers_wanted(), bulk).alone();
         let counter: &'static dyn corank::Observer = Box::leak(Box::new(counter));
-        self.observer = Some(Observes(match self.observer {
-            None => counter,
-            Some(Observes(own)) => Box::leak(Box::new(crate::observers::Both(own, counter))),
-        }));
+        self.observe_also(counter);
         Some(figures)
+    }
+
+    /// Adds an observer to that of the builder.
+    #[cfg(any(feature = "figures", feature = "metrics", feature = "recording"))]
+    pub(crate) fn observe_also(&mut self, other: &'static dyn corank::Observer) {
+        self.observer = Some(Observes(match self.observer {
+            None => other,
+            Some(Observes(own)) => Box::leak(Box::new(crate::observers::Both(own, other))),
+        }));
     }
 
     #[cfg(not(any(feature = "figures", feature = "metrics")))]
@@ -484,6 +494,22 @@ impl Builder {
     #[cfg(feature = "tokio")]
     pub(crate) fn tokio_level(&self) -> Option<Priority> {
         self.tokio
+    }
+
+    #[cfg(feature = "recording")]
+    pub(crate) fn policy_wanted(&self) -> Policy {
+        self.policy
+    }
+
+    #[cfg(feature = "recording")]
+    pub(crate) fn order_wanted(&self) -> Order {
+        self.order
+    }
+
+    /// Tests whether coroutines that compute for long are demoted.
+    #[cfg(feature = "recording")]
+    pub(crate) fn demotes(&self) -> bool {
+        self.demotion.is_some()
     }
 
     pub(crate) fn workers_wanted(&self) -> usize {

@@ -28,14 +28,15 @@ pub(crate) fn serve(
     let waker = Arc::new(WorkerWaker::new(shared, parker));
     let worker = shared.executor.exact().worker(Waker::from(waker));
     worker.set_levels(Levels::from_level(from));
-    shared.entries().push(WorkerEntry {
+    let entry = WorkerEntry {
         parker: parker.clone(),
         worker: worker.id(),
         elsewhere: None,
         number,
         role: WorkerRole::Bulk,
         sleeper: None,
-    });
+    };
+    shared.add_entry(entry, Levels::from_level(from));
     let counting = CountingView { view, parker };
     let mut batch = Batch::new();
     while !shared.stopping.load(Ordering::Acquire) {
@@ -47,14 +48,14 @@ pub(crate) fn serve(
         parker.count_batch(now);
         match step {
             Step::Ran => batch.adapt(polls, now - start),
-            Step::Elsewhere => view.step_aside(),
+            Step::Elsewhere => shared.aside(|| view.step_aside()),
             Step::Idle => {
                 view.idle();
                 if let Some(deadline) = shared.executor.next_deadline() {
                     // The worker that watches serves this one's timers.
                     shared.reactor.limit_watch(deadline);
                 }
-                parker.park_alone();
+                shared.idle(|| parker.park_alone());
                 if let Some(pause) = shared.pause.get() {
                     pause.note_awake();
                 }

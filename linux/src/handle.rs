@@ -97,7 +97,12 @@ impl Handle {
         if self.0.reactor.is_in_child() {
             return Err(SpawnError::Closed);
         }
-        self.0.executor.spawn(priority, future)
+        let spawned = self.0.executor.spawn(priority, future);
+        #[cfg(feature = "recording")]
+        if let (Some(recorder), Ok(handle)) = (self.0.recorder, &spawned) {
+            recorder.name(handle.id(), name_of::<F>());
+        }
+        spawned
     }
 
     /// Sets a coroutine's base priority, at once. Returns false if the coroutine has exited.
@@ -149,6 +154,15 @@ impl Handle {
     pub fn event_checks(&self) -> u64 {
         self.0.reactor.checks()
     }
+}
+
+/// Returns the name of a future's type, without the span around it.
+#[cfg(feature = "recording")]
+fn name_of<F>() -> &'static str {
+    let name = std::any::type_name::<F>();
+    #[cfg(feature = "tracing")]
+    let name = crate::span::name_within(name);
+    name
 }
 
 /// Adds a coroutine to the current runtime, ready at the tail of its level.

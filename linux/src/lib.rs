@@ -77,6 +77,8 @@
 //! - `figures`: `corank top` shows the coroutines of a runtime in a domain.
 //! - `metrics`: figures of coroutines by level (see `Builder::metrics`), and their export through
 //!   the crate `metrics`.
+//! - `recording`: a recording of what the scheduler does, for `corank trace` (see
+//!   `Builder::record`).
 //! - `hooks`: an observer of each transition of a coroutine (see `Builder::observer`).
 //!
 //! # Where to find what
@@ -114,13 +116,15 @@ mod idle;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod net;
-#[cfg(any(feature = "figures", feature = "metrics"))]
+#[cfg(any(feature = "figures", feature = "metrics", feature = "recording"))]
 mod observers;
 pub mod pipe;
 pub mod process;
 mod reactor;
 mod readiness;
 mod reclaim;
+#[cfg(feature = "recording")]
+mod recording;
 mod runtime;
 mod shared;
 pub mod signal;

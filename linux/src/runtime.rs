@@ -177,7 +177,7 @@ impl Runtime {
     }
 
     #[cfg_attr(
-        not(any(feature = "domain", feature = "metrics")),
+        not(any(feature = "domain", feature = "metrics", feature = "recording")),
         expect(unused_mut, reason = "it gives its domain, and gets an observer")
     )]
     fn start(mut builder: Builder) -> io::Result<Self> {
@@ -196,6 +196,8 @@ impl Runtime {
         #[cfg(not(feature = "domain"))]
         let page = None;
         let figures = builder.count_coroutines(page);
+        #[cfg(feature = "recording")]
+        let recorder = builder.start_recording()?;
         let config = |capacity| {
             let config = builder.config(capacity);
             #[cfg(feature = "domain")]
@@ -206,7 +208,10 @@ impl Runtime {
         };
         let (workers, capacity) = (builder.workers_wanted(), builder.capacity_wanted());
         let executor = Executor::new(order, workers, capacity, config);
-        let shared = Arc::new(Shared::new(executor, &builder, figures)?);
+        let shared = Shared::new(executor, &builder, figures)?;
+        #[cfg(feature = "recording")]
+        let shared = shared.recorded_by(recorder);
+        let shared = Arc::new(shared);
         shared.publish();
         let (ends, ended) = mpsc::channel();
         let mut runtime = Self {
@@ -342,6 +347,10 @@ impl Runtime {
         let handle = (self.handle.spawn_bare(priority, proxy))
             .unwrap_or_else(|error| panic!("block_on cannot spawn its future: {error}"));
         let _name = shared.name_root(handle.id(), type_name::<F>());
+        #[cfg(feature = "recording")]
+        if let Some(recorder) = shared.recorder {
+            recorder.name(handle.id(), type_name::<F>());
+        }
         let result = {
             let _current = self.enter();
             #[cfg(feature = "tokio")]

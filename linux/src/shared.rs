@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use corank::{CoroutineId, ExecutorId, Levels, Priority, SharedExecutor, WorkerId};
 use corank_figures::Figures;
+#[cfg(feature = "recording")]
+use corank_recording::{Kind, Role};
 
 use crate::builder::Builder;
 use crate::class::Class;
@@ -16,6 +18,8 @@ use crate::executor::Executor;
 use crate::idle::{Parker, Pause, Wakeup, Watch};
 use crate::reactor::Reactor;
 use crate::reclaim::Reclaim;
+#[cfg(feature = "recording")]
+use crate::recording::Recorder;
 use crate::spare_pool::SparePool;
 use crate::time::{self, nanoseconds};
 
@@ -88,6 +92,9 @@ pub(crate) struct Shared {
     pub(crate) started: u64,
     /// The counters of its coroutines, if they are counted.
     pub(crate) figures: Option<&'static Figures>,
+    /// Records what the scheduler does, if it is to be recorded.
+    #[cfg(feature = "recording")]
+    pub(crate) recorder: Option<&'static Recorder>,
     pub(crate) executor: Executor,
     pub(crate) reactor: Arc<Reactor>,
     pub(crate) watch: Watch,
@@ -173,6 +180,8 @@ impl Shared {
             name: builder.thread_name().to_string(),
             started: time::clock(),
             figures,
+            #[cfg(feature = "recording")]
+            recorder: None,
             reclaim: executor.shards().iter().map(|_| Reclaim::new()).collect(),
             executor,
             reactor: Arc::new(Reactor::new()?),
@@ -193,6 +202,56 @@ impl Shared {
             drained: (Mutex::new(()), Condvar::new()),
             roots: Mutex::default(),
         })
+    }
+
+    /// Adds what records the scheduler.
+    #[cfg(feature = "recording")]
+    pub(crate) fn recorded_by(mut self, recorder: Option<&'static Recorder>) -> Self {
+        self.recorder = recorder;
+        self
+    }
+
+    /// Adds the worker of this thread, which takes these levels.
+    pub(crate) fn add_entry(&self, entry: WorkerEntry, takes: Levels) {
+        #[cfg(feature = "recording")]
+        if let Some(recorder) = self.recorder {
+            let role = match entry.role {
+                WorkerRole::Worker => Role::Worker,
+                WorkerRole::Spare => Role::Spare,
+                WorkerRole::Bulk => Role::Bulk,
+            };
+            recorder.begin_worker(role, entry.number, takes);
+        }
+        #[cfg(not(feature = "recording"))]
+        let _ = takes;
+        self.entries().push(entry);
+    }
+
+    /// Runs `act`, in which the worker of this thread sleeps.
+    pub(crate) fn idle<R>(&self, act: impl FnOnce() -> R) -> R {
+        #[cfg(feature = "recording")]
+        self.note(Kind::Idle);
+        let result = act();
+        #[cfg(feature = "recording")]
+        self.note(Kind::Awake);
+        result
+    }
+
+    /// Runs `act`, in which the worker of this thread steps aside for another process.
+    pub(crate) fn aside<R>(&self, act: impl FnOnce() -> R) -> R {
+        #[cfg(feature = "recording")]
+        self.note(Kind::Aside);
+        let result = act();
+        #[cfg(feature = "recording")]
+        self.note(Kind::Awake);
+        result
+    }
+
+    #[cfg(feature = "recording")]
+    fn note(&self, kind: Kind) {
+        if let Some(recorder) = self.recorder {
+            recorder.note(kind);
+        }
     }
 
     /// Returns the levels that ordinary workers take.
@@ -290,6 +349,10 @@ impl Shared {
     /// batch.
     #[inline]
     pub(crate) fn note_progress(&self) {
+        #[cfg(feature = "recording")]
+        if let Some(recorder) = self.recorder {
+            recorder.note_release();
+        }
         if self.draining.load(Ordering::Relaxed) && self.executor.live() == 0 {
             drop(self.drained.0.lock());
             self.drained.1.notify_all();

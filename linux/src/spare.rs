@@ -52,14 +52,15 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler, number:
     let waker = Arc::new(WorkerWaker::new(shared, parker));
     let worker = shared.executor.exact().spare_worker(Waker::from(waker));
     worker.set_levels(shared.urgent_levels());
-    shared.entries().push(WorkerEntry {
+    let entry = WorkerEntry {
         parker: parker.clone(),
         worker: worker.id(),
         elsewhere: None,
         number,
         role: WorkerRole::Spare,
         sleeper: None,
-    });
+    };
+    shared.add_entry(entry, shared.urgent_levels());
     let mut spare = Spare {
         shared,
         parker,
@@ -170,7 +171,7 @@ impl<V: ExternalScheduler> Spare<'_, V> {
                     }
                 }
                 Step::Elsewhere => {
-                    self.view.view.step_aside();
+                    self.shared.aside(|| self.view.view.step_aside());
                     (self.shared.reactor).check(&mut self.ready_events, time::clock());
                 }
                 Step::Idle => break,

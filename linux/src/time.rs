@@ -48,7 +48,7 @@ pub(crate) fn clock() -> u64 {
 /// Reads the same clock, in nanoseconds since the machine's start; for differences.
 ///
 /// It costs a quarter less.
-#[cfg(any(feature = "figures", feature = "metrics"))]
+#[cfg(any(feature = "figures", feature = "metrics", feature = "recording"))]
 pub(crate) fn monotonic() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()

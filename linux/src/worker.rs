@@ -124,14 +124,15 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler, number:
     let waker = Arc::new(WorkerWaker::new(shared, parker));
     let worker = shared.executor.worker(number, Waker::from(waker));
     worker.set_levels(shared.urgent_levels());
-    shared.entries().push(WorkerEntry {
+    let entry = WorkerEntry {
         parker: parker.clone(),
         worker: worker.id(),
         elsewhere: worker.id_elsewhere(),
         number,
         role: WorkerRole::Worker,
         sleeper: None,
-    });
+    };
+    shared.add_entry(entry, shared.urgent_levels());
     let counting = CountingView { view, parker };
     // Where all workers have one set of queues, they share this as well.
     let shard = number % shared.reclaim.len();
@@ -177,7 +178,7 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler, number:
                 }
             }
             Step::Elsewhere => {
-                view.step_aside();
+                shared.aside(|| view.step_aside());
                 shared.reactor.check(&mut ready_events, time::clock());
             }
             Step::Idle if shared.executor.fire_due(now) > 0 => {}
@@ -229,7 +230,9 @@ pub(crate) fn park(
         let deadline = next_deadline();
         shared.reactor.watch(ready_events, deadline, time::clock);
     };
-    (shared.watch).park(parker, short_polling, watch, || shared.wake_successor());
+    shared.idle(|| {
+        (shared.watch).park(parker, short_polling, watch, || shared.wake_successor());
+    });
     if let Some(pause) = shared.pause.get() {
         pause.note_awake();
     }

@@ -4,11 +4,12 @@ use crate::repository;
 use anyhow::{Context as _, Result};
 
 /// The published crates, each behind its dependencies.
-pub(crate) const CRATES: [&str; 6] = [
+pub(crate) const CRATES: [&str; 7] = [
     "corank",
     "corank-figures",
     "corank-domain",
     "corank-linux-macros",
+    "corank-recording",
     "corank-linux",
     "corank-top",
 ];

@@ -39,7 +39,7 @@ struct Place {
 /// All places of the version.
 ///
 /// The version is read from the first one.
-const PLACES: [Place; 8] = [
+const PLACES: [Place; 9] = [
     Place {
         file: "Cargo.toml",
         before: "[workspace.package]\nversion = \"",
@@ -68,6 +68,11 @@ const PLACES: [Place; 8] = [
     Place {
         file: "Cargo.toml",
         before: "\ncorank-linux-macros = { path = \"linux/macros\", version = \"",
+        after: "\"",
+    },
+    Place {
+        file: "Cargo.toml",
+        before: "\ncorank-recording = { path = \"linux/recording\", version = \"",
         after: "\"",
     },
     Place {

@@ -165,14 +165,15 @@ pub(super) async fn run<E: Send>(hosting: Arc<Hosting>, kick: Kick, end: E) {
     }));
     let executor = shared.executor.exact();
     let worker = executor.worker(waker);
-    shared.entries().push(WorkerEntry {
+    let entry = WorkerEntry {
         parker: parker.clone(),
         worker: worker.id(),
         elsewhere: None,
         number: 0,
         role: WorkerRole::Worker,
         sleeper: Some(task),
-    });
+    };
+    shared.add_entry(entry, corank::Levels::ALL);
     let mut batch = Batch::new();
     // Of the first batch after a sleep, no time is measured: mostly it is one poll.
     let mut measured = false;

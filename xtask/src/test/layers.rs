@@ -15,12 +15,13 @@ use anyhow::{Context as _, Result};
 use order::Order;
 
 /// The crates with declared layers.
-const CRATES: [&str; 7] = [
+const CRATES: [&str; 8] = [
     "core",
     "experiments/report",
     "linux",
     "linux/domain",
     "linux/figures",
+    "linux/recording",
     "os/kernel",
     "xtask",
 ];

@@ -42,7 +42,10 @@ pub(super) fn check(context: &mut Context) -> Result<Outcome> {
     // Optional parts are built too.
     publish.args(["--features", "corank/stats,corank/hooks"]);
     publish.args(["--features", "corank-linux/figures,corank-linux/hyper"]);
-    publish.args(["--features", "corank-linux/metrics,corank-linux/tracing"]);
+    publish.args([
+        "--features",
+        "corank-linux/metrics,corank-linux/recording,corank-linux/tracing",
+    ]);
     publish.args(["--features", "corank-linux/tokio,corank-linux/tower"]);
     publish.current_dir(repository::root());
     // Nothing that it builds is run.

@@ -11,7 +11,7 @@ use std::process::Command;
 
 /// The optional features of the Linux runtime, which are tested with the rest.
 const OPTIONAL: &str = "--features=corank-linux/figures,corank-linux/hyper,corank-linux/metrics,\
-    corank-linux/tokio,corank-linux/tower,corank-linux/tracing";
+    corank-linux/recording,corank-linux/tokio,corank-linux/tower,corank-linux/tracing";
 
 pub(super) fn host_command(arguments: &[&str]) -> Command {
     let mut command = host_cargo();
