@@ -1,8 +1,9 @@
-//! `corank top`: the processes of a domain, live.
+//! `corank top`: the processes of a domain, live; `corank trace`: recordings of a scheduler.
 #![forbid(unsafe_code)]
 
 mod json;
 mod screen;
+mod trace;
 mod view;
 
 use anyhow::Result;
@@ -11,7 +12,7 @@ use corank_domain::Domain;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Shows Corank's domains on this machine
+/// Shows Corank's domains on this machine, and recordings
 #[derive(Parser)]
 #[command(name = "corank", version)]
 struct Command {
@@ -23,6 +24,8 @@ struct Command {
 enum Action {
     /// Shows the processes of a domain: their levels, coroutines, times and inversions
     Top(Top),
+    /// Shows recordings of what schedulers did (`CORANK_RECORD=FILE`), or checks them
+    Trace(trace::Trace),
 }
 
 /// The arguments of `corank top`.
@@ -53,7 +56,10 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 fn main() -> Result<()> {
-    let Action::Top(top) = Command::parse().action;
+    let top = match Command::parse().action {
+        Action::Top(top) => top,
+        Action::Trace(trace) => return trace.run(),
+    };
     let mut domain = Domain::named(top.domain.clone());
     if let Some(root) = &top.root {
         domain = domain.root(root);
