@@ -16,7 +16,7 @@ use core::fmt;
 
 use corank_model::TRACES;
 
-pub use platform::{CorePlatform, Verdict, replay_all};
+pub use platform::{Configure, CorePlatform, Verdict, replay_all};
 pub use served::Workers;
 
 /// The result of replaying every trace on each kind of executor.

@@ -86,11 +86,14 @@ fn panic_on_purpose() -> ! {
 }
 
 /// An executor that the replayer drives.
-#[derive(Default)]
 pub struct CorePlatform {
     inner: Rc<Inner>,
     workers: Workers,
+    configure: Configure,
 }
+
+/// What a user of the platform adds to the configuration of each scene's executor.
+pub type Configure = Rc<dyn Fn(Config, &Settings) -> Config>;
 
 #[derive(Default)]
 struct Inner {
@@ -350,9 +353,16 @@ impl CorePlatform {
     /// Creates the platform, before its first scene.
     #[must_use]
     pub fn new(workers: Workers) -> Self {
+        Self::configured(workers, Rc::new(|config, _| config))
+    }
+
+    /// Creates the platform, whose executors `configure` may let an observer watch.
+    #[must_use]
+    pub fn configured(workers: Workers, configure: Configure) -> Self {
         CorePlatform {
             inner: Rc::default(),
             workers,
+            configure,
         }
     }
 }
@@ -375,8 +385,12 @@ impl Platform for CorePlatform {
         if let Some(capacity) = settings.capacity {
             config = config.capacity(capacity);
         }
-        let workers = self.workers;
-        drop(core::mem::replace(self, CorePlatform::new(workers)));
+        let (workers, configure) = (self.workers, self.configure.clone());
+        config = configure(config, settings);
+        drop(core::mem::replace(
+            self,
+            CorePlatform::configured(workers, configure),
+        ));
         self.inner
             .asks
             .set(settings.global == model::Global::Strict);
