@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The time limit for rustup to reach its servers and fetch two targets.
+/// The time limit for rustup to reach its servers and fetch the targets.
 const RUSTUP_SECONDS: &str = "180";
 
 /// Installs what is missing and says what it does.

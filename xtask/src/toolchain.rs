@@ -32,16 +32,19 @@ pub(crate) enum Target {
     RiscV,
     /// Cortex-M4 with a floating-point unit that stays unused.
     CortexM4,
+    /// Cortex-M0, whose atomics only load and store.
+    CortexM0,
 }
 
 impl Target {
-    pub(crate) const ALL: [Target; 2] = [Target::RiscV, Target::CortexM4];
+    pub(crate) const ALL: [Target; 3] = [Target::RiscV, Target::CortexM4, Target::CortexM0];
 
     /// Returns the compiler's name of the target.
     pub(crate) fn triple(self) -> &'static str {
         match self {
             Target::RiscV => "riscv64gc-unknown-none-elf",
             Target::CortexM4 => "thumbv7em-none-eabi",
+            Target::CortexM0 => "thumbv6m-none-eabi",
         }
     }
 
@@ -49,7 +52,7 @@ impl Target {
     fn standard_library(self) -> &'static str {
         match self {
             Target::RiscV => "core,alloc,compiler_builtins",
-            Target::CortexM4 => "core,compiler_builtins",
+            Target::CortexM4 | Target::CortexM0 => "core,compiler_builtins",
         }
     }
 }

@@ -131,12 +131,12 @@ impl AtomicLevels {
 #[cfg(not(target_has_atomic = "64"))]
 #[repr(C, align(8))]
 #[derive(Debug, Default)]
-struct AtomicLevels([core::sync::atomic::AtomicU32; 2]);
+struct AtomicLevels([crate::atomic::unexplored::AtomicU32; 2]);
 
 #[cfg(not(target_has_atomic = "64"))]
 impl AtomicLevels {
     const fn new() -> Self {
-        use core::sync::atomic::AtomicU32;
+        use crate::atomic::unexplored::AtomicU32;
         Self([AtomicU32::new(0), AtomicU32::new(0)])
     }
 

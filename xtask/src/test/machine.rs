@@ -11,6 +11,7 @@ use crate::os::network::Network;
 use crate::os::scratch_disk::ScratchDisk;
 use crate::process;
 use crate::repository;
+use crate::toolchain::Target;
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -315,17 +316,25 @@ pub(super) fn programs(context: &mut Context) -> Result<Outcome> {
     })
 }
 
-/// Tests the heapless storage on a Cortex-M4.
+/// Tests the heapless storage on a Cortex-M4, and on a Cortex-M0.
 ///
 /// The firmware prints its counts through the debugger's channel.
 pub(super) fn cortex_m4(context: &mut Context) -> Result<Outcome> {
-    let firmware = firmware::build("tests", &mut context.progress)?;
-    let finished = context.command(&firmware::qemu(&firmware))?;
-    let counted = Outcome::of_last_line(&finished.output, finished.success());
-    if counted.failed > 0 && finished.success() {
-        context.show(&finished.tail(40));
+    let boards = [
+        (Target::CortexM4, "netduinoplus2"),
+        (Target::CortexM0, "microbit"),
+    ];
+    let mut outcome = Outcome::default();
+    for (target, machine) in boards {
+        let firmware = firmware::build("tests", target, &mut context.progress)?;
+        let finished = context.command(&firmware::qemu_machine(machine, &firmware))?;
+        let counted = Outcome::of_last_line(&finished.output, finished.success());
+        if counted.failed > 0 && finished.success() {
+            context.show(&finished.tail(40));
+        }
+        outcome.add(counted);
     }
-    Ok(counted)
+    Ok(outcome)
 }
 
 /// Returns the end of what a program printed, and before that what failed in it.

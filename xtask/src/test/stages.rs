@@ -278,7 +278,7 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "cortex-m4",
-        about: "the heapless storage on a Cortex-M4, in QEMU",
+        about: "the heapless storage on a Cortex-M4 and a Cortex-M0, in QEMU",
         sources: Sources::Path("core/mcu/src/bin/tests.rs"),
         reads: CORE,
         limit: minutes(5),

@@ -9,7 +9,7 @@
 
 use core::cell::{Cell, RefCell};
 use core::future::{pending, poll_fn};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
 use core::task::{Poll, Waker};
 
 use corank::{
@@ -22,6 +22,7 @@ use cortex_m::peripheral::syst::SystClkSource;
 use cortex_m_rt::{entry, exception};
 use cortex_m_semihosting::{hprint, hprintln};
 use critical_section::Mutex;
+use portable_atomic::{AtomicBool, AtomicU32, AtomicUsize};
 
 /// What did not hold, and on which line.
 struct Failure(&'static str, u32);

@@ -1,7 +1,9 @@
 //! Identifiers of coroutines.
 
 use core::fmt;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
+
+use crate::atomic::unexplored::AtomicUsize;
 
 /// The name of one coroutine of one executor, for ever.
 ///
