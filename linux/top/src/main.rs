@@ -9,6 +9,7 @@ mod view;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use corank_domain::Domain;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -56,6 +57,19 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 fn main() -> Result<()> {
+    match run() {
+        // Whoever reads the output has seen enough: `corank trace FILE | head`.
+        Err(error) if is_broken_pipe(&error) => Ok(()),
+        result => result,
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let cause = error.downcast_ref::<io::Error>();
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn run() -> Result<()> {
     let top = match Command::parse().action {
         Action::Top(top) => top,
         Action::Trace(trace) => return trace.run(),

@@ -1,6 +1,7 @@
 //! Tests of `corank trace` with a recording of a runtime, and with broken ones.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -47,6 +48,24 @@ fn recorded(folder: &Path, name: &str) -> PathBuf {
         }
     });
     path
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = recorded(folder.path(), "shop");
+    let (reader, writer) = io::pipe().unwrap();
+    drop(reader);
+    let output = Command::new(env!("CARGO_BIN_EXE_corank"))
+        .arg("trace")
+        .arg(&path)
+        .stdout(writer)
+        .output()
+        .unwrap();
+    assert_eq!(
+        (output.status.code(), text(&output.stderr)),
+        (Some(0), String::new())
+    );
 }
 
 #[test]
