@@ -58,7 +58,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 fn main() -> Result<()> {
     match run() {
-        // Whoever reads the output has seen enough: `corank trace FILE | head`.
+        // The reader of the output has ended: `corank trace FILE | head`.
         Err(error) if is_broken_pipe(&error) => Ok(()),
         result => result,
     }
