@@ -63,7 +63,8 @@ type Broken = (&'static str, String);
 
 /// Checks a recording by the contract.
 ///
-/// Takes time in proportion to the steps, and the logarithm of the coroutines that are ready.
+/// A step takes time in proportion to the logarithm of the coroutines that are ready. A change of a
+/// level takes time in proportion to the coroutines that donate to it.
 ///
 /// # Errors
 /// Returns the first step that breaks a rule.

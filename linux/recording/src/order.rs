@@ -1,7 +1,7 @@
 //! The ordered events of all rings, in one order.
 
 use crate::format::{Id, Kind};
-use crate::read::Recording;
+use crate::read::{Recording, RingEvents};
 
 /// What a step does: the kinds of ordered events, with the borrower in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,12 +46,9 @@ impl Ordered {
     /// If a ring has lost old ones, the steps begin where no ring has.
     #[must_use]
     pub fn of(recording: &Recording) -> Self {
-        let mut from = 0;
-        for ring in recording.rings.iter().filter(|ring| ring.lost > 0) {
-            // A full ring without ordered events hides nothing from the order, or all of it.
-            let first = ring.events.iter().find_map(|event| event.order);
-            from = from.max(first.unwrap_or(0));
-        }
+        let full = recording.rings.iter().filter(|ring| ring.lost > 0);
+        let from = full.map(|ring| first_whole(recording, ring)).max();
+        let from = from.unwrap_or(0);
         let mut steps = Vec::new();
         for (number, ring) in recording.rings.iter().enumerate() {
             let mut borrower = None;
@@ -85,4 +82,21 @@ impl Ordered {
             lost_before: from > 0,
         }
     }
+}
+
+/// Returns the place in the order from which on a full ring has lost no step.
+fn first_whole(recording: &Recording, ring: &RingEvents) -> u64 {
+    if let Some(first) = ring.events.iter().find_map(|event| event.order) {
+        return first;
+    }
+    // What is left has no place in the order. The steps that were lost are older than all of it.
+    let Some(oldest) = ring.events.first() else {
+        return u64::MAX;
+    };
+    let steps = recording.rings.iter().flat_map(|ring| &ring.events);
+    let before = steps.filter(|event| event.time <= oldest.time);
+    before
+        .filter_map(|event| event.order)
+        .max()
+        .map_or(0, |order| order + 1)
 }

@@ -97,11 +97,6 @@ impl Writer {
         }
     }
 
-    /// Sets the ticks per second, once they are known better.
-    pub fn set_frequency(&self, frequency: u64) {
-        self.set_wide(word::FREQUENCY, frequency);
-    }
-
     /// Returns the ring with this number.
     ///
     /// # Panics

@@ -250,6 +250,21 @@ fn a_missing_step_breaks_the_one_order() {
 }
 
 #[test]
+fn a_full_ring_without_steps_hides_those_before_what_is_left() {
+    let mut script = Script::with(&settings(2, 8));
+    script.add(Kind::Spawn, 0, 9);
+    script.on(1, Kind::Pick, id(0), 9);
+    script.on(1, Kind::Block, id(0), 0);
+    for time in 4..12 {
+        script.ring(1).push(Kind::Idle, 1000 * time, 0, (0, 0), 0);
+    }
+    script.at(12_000).add(Kind::Wake, 0, 0);
+    script.add(Kind::Ready, 0, 9).add(Kind::Pick, 0, 9);
+    let checked = check(&script.read()).unwrap();
+    assert_eq!((checked.steps, checked.limits.len()), (3, 1));
+}
+
+#[test]
 fn reserved_picks_come_once_in_k() {
     let mut settings = settings(1, 64);
     settings.bounded = 3;
