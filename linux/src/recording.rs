@@ -80,6 +80,22 @@ thread_local! {
     };
 }
 
+impl Here {
+    /// Returns when the poll of this coroutine ended, if it is the one that has just ended.
+    #[inline]
+    fn take_end(&self, id: CoroutineId) -> Option<u64> {
+        let (_, time) = self.ended.get().filter(|(ended, _)| *ended == id)?;
+        self.ended.set(None);
+        Some(time)
+    }
+}
+
+/// Returns the number of this thread.
+fn thread() -> u32 {
+    let thread = rustix::thread::gettid().as_raw_nonzero();
+    thread.get().unsigned_abs()
+}
+
 fn target(id: CoroutineId) -> (u32, u16) {
     let bits = id.to_bits();
     (bits as u32, (bits >> 32) as u16)
@@ -143,10 +159,7 @@ impl Recorder {
     #[cold]
     #[inline(never)]
     fn enter(&self, here: &Here) {
-        let thread = rustix::thread::gettid()
-            .as_raw_nonzero()
-            .get()
-            .unsigned_abs();
+        let thread = thread();
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let known = threads.iter().find(|(known, _)| *known == thread);
         let last = self.writer.rings() - 1;
@@ -171,13 +184,9 @@ impl Recorder {
 
     /// Says that this thread is a worker of this role, with this number, for these levels.
     pub(crate) fn begin_worker(&self, role: Role, number: usize, takes: Levels) {
-        let thread = rustix::thread::gettid()
-            .as_raw_nonzero()
-            .get()
-            .unsigned_abs();
         self.here(|here, ring| {
             if !here.is_shared.get() {
-                ring.begin(role, number as u32, thread, takes.bits());
+                ring.begin(role, number as u32, thread(), takes.bits());
             }
         });
     }
@@ -215,23 +224,13 @@ impl Recorder {
         });
     }
 
-    /// Writes how a poll that has just ended went on, with the time of its end.
+    /// Writes that a coroutine leaves the ready ones, with the time at which its poll has ended, if
+    /// one has.
     #[inline]
-    fn report_end(&self, kind: Kind, otherwise: Option<Kind>, id: CoroutineId, level: u8) {
+    fn report_end(&self, kind: Kind, id: CoroutineId) {
         self.here(|here, ring| {
-            let ended = here.ended.get().filter(|(ended, _)| *ended == id);
-            match (ended, otherwise) {
-                (Some((_, time)), _) => {
-                    here.ended.set(None);
-                    self.write(ring, kind, time, id, level);
-                }
-                (None, Some(Kind::Ready)) => {
-                    self.write(ring, Kind::Ready, here.woken.get(), id, level);
-                }
-                (None, other) => {
-                    self.write(ring, other.unwrap_or(kind), self.clock.now(), id, level);
-                }
-            }
+            let time = here.take_end(id).unwrap_or_else(|| self.clock.now());
+            self.write(ring, kind, time, id, 0);
         });
     }
 
@@ -295,7 +294,13 @@ unsafe impl Observer for Recorder {
     }
 
     fn woken(&self, id: CoroutineId, priority: Priority) {
-        self.report_end(Kind::Yield, Some(Kind::Ready), id, priority.level());
+        self.here(|here, ring| {
+            let (kind, time) = match here.take_end(id) {
+                Some(time) => (Kind::Yield, time),
+                None => (Kind::Ready, here.woken.get()),
+            };
+            self.write(ring, kind, time, id, priority.level());
+        });
     }
 
     fn poll_started(&self, id: CoroutineId, priority: Priority) {
@@ -317,7 +322,7 @@ unsafe impl Observer for Recorder {
     }
 
     fn blocked(&self, id: CoroutineId) {
-        self.report_end(Kind::Block, None, id, 0);
+        self.report_end(Kind::Block, id);
     }
 
     fn preempted(&self, id: CoroutineId) {
@@ -352,7 +357,7 @@ unsafe impl Observer for Recorder {
         };
         // Destructors and wakers of others run without the lock.
         self.note_release();
-        self.report_end(kind, None, id, 0);
+        self.report_end(kind, id);
     }
 }
 
