@@ -93,13 +93,21 @@ fn lines(arguments: &[&str]) -> Option<Vec<String>> {
         .then(|| text.lines().map(str::to_string).collect())
 }
 
-/// Returns the folders of the workspace's packages, from the repository's root, and their names.
-fn folders_of_packages() -> Result<BTreeMap<String, String>> {
+/// Returns what `cargo metadata` says of the workspace's packages.
+///
+/// # Errors
+/// If cargo cannot list them.
+pub(super) fn packages_of_workspace() -> Result<Vec<Value>> {
     let arguments = ["metadata", "--no-deps", "--format-version=1"];
     let metadata = process::answer("cargo", &arguments).context("`cargo metadata` failed")?;
-    let metadata: Value = serde_json::from_str(&metadata)?;
+    let mut metadata: Value = serde_json::from_str(&metadata)?;
+    Ok(serde_json::from_value(metadata["packages"].take())?)
+}
+
+/// Returns the folders of the workspace's packages, from the repository's root, and their names.
+fn folders_of_packages() -> Result<BTreeMap<String, String>> {
     let root = repository::root();
-    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let packages = packages_of_workspace()?;
     let folder = |package: &Value| {
         let manifest = PathBuf::from(package["manifest_path"].as_str()?);
         let folder = manifest.parent()?.strip_prefix(root).ok()?;
@@ -108,7 +116,7 @@ fn folders_of_packages() -> Result<BTreeMap<String, String>> {
             package["name"].as_str()?.to_string(),
         ))
     };
-    Ok(packages.filter_map(folder).collect())
+    Ok(packages.iter().filter_map(folder).collect())
 }
 
 /// The duration of each stage's last run, kept below `target`.

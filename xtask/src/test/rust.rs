@@ -3,10 +3,12 @@
 use super::Context;
 use super::outcome::Outcome;
 use super::privileges::{Privileges, withhold};
+use super::quick;
 use super::sanitizer;
 use crate::repository;
 use crate::toolchain::{BareMetal, Target, host_cargo};
 use anyhow::Result;
+use serde_json::Value;
 use std::process::Command;
 
 /// The optional features of the Linux runtime, which are tested with the rest.
@@ -30,12 +32,30 @@ pub(super) fn docs(context: &mut Context) -> Result<Outcome> {
     // An example needs what tests need. So cargo chooses the features of `lint`, and what that has
     // checked is not checked again.
     command.args(["--lib", "--example", "echo"]);
-    // All programs but those that have the name of a library, whose page theirs would replace.
-    for programs in ["[!c]*", "corank-*-client"] {
-        command.args(["--bin", programs]);
+    for program in documented_programs(&quick::packages_of_workspace()?) {
+        command.args(["--bin", &program]);
     }
     command.env("RUSTDOCFLAGS", "-D warnings");
     Ok(Outcome::of_command(&context.command(&command)?))
+}
+
+/// Returns all programs but those that have the name of a library, whose page theirs would replace.
+fn documented_programs(packages: &[Value]) -> Vec<String> {
+    let of_kind = |kinds: &'static [&str]| -> Vec<String> {
+        let targets = packages
+            .iter()
+            .filter_map(|package| package["targets"].as_array());
+        let chosen = targets
+            .flatten()
+            .filter(|target| kinds.iter().any(|kind| target["kind"][0] == *kind));
+        chosen
+            .filter_map(|target| Some(target["name"].as_str()?.to_string()))
+            .collect()
+    };
+    let libraries = of_kind(&["lib", "proc-macro"]);
+    let mut programs = of_kind(&["bin"]);
+    programs.retain(|program| !libraries.contains(&program.replace('-', "_")));
+    programs
 }
 
 pub(super) fn host(context: &mut Context) -> Result<Outcome> {
