@@ -10,19 +10,20 @@ set(CORANK_FRAMES cargo run --quiet --manifest-path ${CMAKE_CURRENT_LIST_DIR}/..
 
 # corank_board_vectors(BOARD VARIABLE)
 #
-# Returns the number of device interrupts of a board's chip.
+# Returns the number of device interrupts of a board's chip; 0 if they share one handler.
 function(corank_board_vectors board variable)
   set(stm32f405 82)
   set(mps2-an386 32)
   set(lm3s6965 44)
   set(microbit 32)
+  set(riscv-virt 0)
   if(NOT DEFINED ${board})
-    message(FATAL_ERROR "there is no board `${board}`, only stm32f405, mps2-an386, lm3s6965 and microbit")
+    message(FATAL_ERROR "there is no board `${board}`, only stm32f405, mps2-an386, lm3s6965, microbit and riscv-virt")
   endif()
   set(${variable} ${${board}} PARENT_SCOPE)
 endfunction()
 
-# corank_firmware(NAME BOARD stm32f405|mps2-an386|lm3s6965|microbit SOURCES FILE... [HAL] [VECTORS NUMBER]
+# corank_firmware(NAME BOARD stm32f405|mps2-an386|lm3s6965|microbit|riscv-virt SOURCES FILE... [HAL] [VECTORS NUMBER]
 #                 [SCRIPT FILE] [STACK BYTES] [STACK_GUARD ON|OFF])
 #
 # Adds an executable with start-up code, vector table and linker script of a board. With HAL, it
@@ -45,7 +46,12 @@ function(corank_firmware name)
   if(NOT DEFINED arg_STACK)
     set(arg_STACK 512)
   endif()
-  add_executable(${name} ${arg_SOURCES} ${board}/start.cpp ${board}/memory.cpp)
+  if(CMAKE_SYSTEM_PROCESSOR STREQUAL "riscv32")
+    set(vectors_source ${board}/vectors_riscv.cpp)
+  else()
+    set(vectors_source ${board}/vectors_cortex_m.cpp)
+  endif()
+  add_executable(${name} ${arg_SOURCES} ${board}/start.cpp ${vectors_source} ${board}/memory.cpp)
   if(NOT DEFINED arg_STACK_GUARD OR arg_STACK_GUARD)
     target_sources(${name} PRIVATE ${board}/stack.cpp)
     target_compile_definitions(${name} PRIVATE CORANK_STACK_GUARD)
@@ -57,7 +63,7 @@ function(corank_firmware name)
   endif()
   # These stay out of link-time optimisation. Only the assembler knows the names of the devices'
   # handlers in the vector table, and only code generation calls the memory functions.
-  set_source_files_properties(${board}/start.cpp ${board}/stack.cpp PROPERTIES COMPILE_OPTIONS -fno-lto)
+  set_source_files_properties(${board}/start.cpp ${vectors_source} ${board}/stack.cpp PROPERTIES COMPILE_OPTIONS -fno-lto)
   set_source_files_properties(${board}/memory.cpp PROPERTIES COMPILE_OPTIONS "-fno-lto;-fno-builtin")
   target_link_libraries(${name} PRIVATE corank::corank)
   target_include_directories(${name} PRIVATE ${CORANK_MCU_DIR})

@@ -153,14 +153,14 @@ fn run(command: &Command, say: &mut dyn FnMut(&str)) -> Result<()> {
     Ok(())
 }
 
-/// The time that an instruction takes on the machine's clock, for [`qemu`].
+/// The time that an instruction takes on the machine's clock, for [`qemu`] and [`qemu_riscv`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
     /// One nanosecond.
     ///
-    /// The core's timer, at 168 MHz, counts 168 for 1000 instructions.
+    /// The Cortex-M4's timer, at 168 MHz, counts 168 for 1000 instructions.
     Counting,
-    /// Eight nanoseconds.
+    /// Eight nanoseconds on the Cortex-M4.
     ///
     /// This is more than one tick of the core's timer, so that it can fire at every instruction.
     EveryInstruction,
@@ -192,6 +192,24 @@ pub(crate) fn qemu_microbit(firmware: &Path) -> Command {
     command
         .args(["-M", "microbit", "-nographic"])
         .args(["-icount", "shift=6,sleep=off"])
+        .args(["-semihosting-config", "enable=on,target=native", "-kernel"])
+        .arg(firmware);
+    command
+}
+
+/// Returns the command that runs QEMU's `virt` with a 32-bit RISC-V processor and this firmware.
+///
+/// The timer counts at 10 MHz. With [`Pace::EveryInstruction`] an instruction takes 256
+/// nanoseconds, more than two ticks: so much the time of the timer's setting can vary.
+pub(crate) fn qemu_riscv(firmware: &Path, pace: Pace) -> Command {
+    let shift = match pace {
+        Pace::Counting => "shift=0,sleep=off",
+        Pace::EveryInstruction => "shift=8,sleep=off",
+    };
+    let mut command = Command::new("qemu-system-riscv32");
+    command
+        .args(["-M", "virt", "-bios", "none", "-nographic"])
+        .args(["-icount", shift])
         .args(["-semihosting-config", "enable=on,target=native", "-kernel"])
         .arg(firmware);
     command

@@ -82,6 +82,11 @@ pub(crate) const TOOLS: &[Tool] = &[
         purpose: "compiles for the Cortex-M4",
     },
     Tool {
+        program: "riscv64-unknown-elf-g++",
+        package: "gcc-riscv64-unknown-elf",
+        purpose: "compiles for 32-bit RISC-V",
+    },
+    Tool {
         program: "aarch64-linux-gnu-g++",
         package: "g++-aarch64-linux-gnu",
         purpose: "compiles the interleaver's tests for AArch64",

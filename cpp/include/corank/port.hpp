@@ -27,6 +27,8 @@
 #include CORANK_PORT
 #elif defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
 #include "port/cortex_m.hpp"
+#elif defined(__riscv) && !defined(__linux__)
+#include "port/riscv.hpp"
 #else
 #include "port/host.hpp"
 #endif

@@ -120,7 +120,8 @@ class permits {
     if (mine.state == entry_state::granted) give_masked();
   }
 
-  uint32_t free() const { return free_; }
+  // Also in a loop, while interrupt handlers give permits.
+  uint32_t free() const { return peek(free_); }
 
  private:
   void give_masked() {

@@ -59,7 +59,7 @@ class semaphore {
   [[nodiscard]] bool try_acquire() { return permits_.try_take(); }
   // Adds a permit. From any context.
   void release() { permits_.give(); }
-  // Returns the number of free permits.
+  // Returns the number of free permits. From any context.
   [[nodiscard]] uint32_t available() const { return permits_.free(); }
 
  private:

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "board/semihosting.hpp"
-#include "board/systick.hpp"
+#include "board/timer.hpp"
 
 #define CORANK_TEXT_OF(x) #x
 #define CORANK_TEXT(x) CORANK_TEXT_OF(x)
@@ -14,15 +14,29 @@ namespace bench {
 inline constexpr uint32_t rounds = 1000;
 inline constexpr uint32_t most_tasks = 64;
 
-// Prints one row: instructions per switch, with two decimals. QEMU's -icount shift=0 gives each
-// instruction a nanosecond, and SysTick counts at 168 MHz.
+#if defined(__riscv)
+#define CORANK_BENCH_ARCHITECTURE "-rv32"
+#else
+#define CORANK_BENCH_ARCHITECTURE ""
+#endif
+
+// Returns a hundred times the instructions in so many ticks. QEMU's -icount shift=0 gives each
+// instruction a nanosecond. SysTick counts at 168 MHz; RISC-V counts the instructions themselves.
+inline uint64_t hundredths_of(uint32_t ticks) {
+#if defined(__riscv)
+  return uint64_t{ticks} * 100;
+#else
+  return static_cast<uint64_t>(ticks) * 1000 * 100 / 168;
+#endif
+}
+
+// Prints one row: instructions per switch, with two decimals.
 inline void row(const char* model, uint32_t tasks, uint32_t levels, uint32_t first_level,
                 uint32_t ticks) {
   const uint32_t switches = tasks * rounds;
-  const uint64_t total = static_cast<uint64_t>(ticks) * 1000 * 100 / 168;
-  const auto hundredths = static_cast<uint32_t>((total + switches / 2) / switches);
+  const auto hundredths = static_cast<uint32_t>((hundredths_of(ticks) + switches / 2) / switches);
   semihosting::print("@row {\"experiment\": \"mcu-switch\", \"model\": \"", model,
-                     "\", \"tasks\": ", tasks, ", \"levels\": ", levels);
+                     CORANK_BENCH_ARCHITECTURE "\", \"tasks\": ", tasks, ", \"levels\": ", levels);
   if (first_level != 0) semihosting::print(", \"first-level\": ", first_level);
   semihosting::print(
       ", \"compiler\": \"" CORANK_TEXT(CORANK_BENCH_COMPILER) "\", \"opt\": \"" CORANK_TEXT(
@@ -34,10 +48,10 @@ inline void row(const char* model, uint32_t tasks, uint32_t levels, uint32_t fir
 // Returns the number of ticks that `run` takes.
 template <class Run>
 uint32_t count(Run run) {
-  systick::count();
-  const uint32_t before = systick::now();
+  timer::count();
+  const uint32_t before = timer::now();
   run();
-  return (systick::now() - before) & systick::top;
+  return (timer::now() - before) & timer::top;
 }
 
 }  // namespace bench

@@ -5,12 +5,32 @@
 
 namespace semihosting {
 
+#if defined(__riscv)
+// The debugger knows the call by the instructions around the breakpoint, which lie in one page.
+[[gnu::noinline]] inline int call(int operation, const void* argument) {
+  register int a0 asm("a0") = operation;
+  register const void* a1 asm("a1") = argument;
+  asm volatile(
+      ".option push\n\t"
+      ".option norvc\n\t"
+      ".balign 16\n\t"
+      "slli zero, zero, 0x1f\n\t"
+      "ebreak\n\t"
+      "srai zero, zero, 7\n\t"
+      ".option pop"
+      : "+r"(a0)
+      : "r"(a1)
+      : "memory");
+  return a0;
+}
+#else
 inline int call(int operation, const void* argument) {
   register int r0 asm("r0") = operation;
   register const void* r1 asm("r1") = argument;
   asm volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
   return r0;
 }
+#endif
 
 inline void write(const char* text) { call(0x04, text); }
 

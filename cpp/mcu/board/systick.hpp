@@ -37,6 +37,9 @@ inline void fire_after(uint32_t ticks, uint32_t then) {
   at().reload = then;
 }
 
+// What a handler calls first after fire_after(): SysTick repeats by itself.
+inline void interrupted() {}
+
 inline void count() {
   at().control = 0;
   at().reload = top;

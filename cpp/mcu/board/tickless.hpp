@@ -1,21 +1,35 @@
-// A clock without a tick: SysTick interrupts at the next deadline alone.
+// A clock without a tick: the timer interrupts at the next deadline alone.
 //
-//   extern "C" void systick_handler() { tickless::interrupted(); }
+//   extern "C" void systick_handler() { tickless::interrupted(); }  // RISC-V: timer_handler
 //   int main() {
 //     ...
 //     tickless::run();
 //   }
 //
-// The time is in ticks of the core's clock. SysTick has 24 bits, so it interrupts at least every
-// 2^24 ticks. Setting it loses a few ticks each time; a chip's own timer that keeps counting beside
-// its compare register loses none.
+// The time is in ticks of the timer. SysTick has 24 bits, so it interrupts at least every 2^24
+// ticks. Setting it loses a few ticks each time. RISC-V's timer, as many of a chip's own, keeps
+// counting beside its compare register, and loses none.
 #pragma once
 
 #include <corank/time.hpp>
 
-#include "systick.hpp"
+#include "timer.hpp"
 
 namespace tickless {
+
+#if defined(__riscv)
+
+// Returns the time.
+inline corank::ticks counter() { return mtimer::time(); }
+
+// Interrupts at `deadline`, or at once if it has passed. Masked.
+inline void arm(corank::ticks deadline) { mtimer::fire_at(deadline); }
+
+namespace detail {
+inline void begin_period() {}
+}  // namespace detail
+
+#else
 
 namespace detail {
 // The time at which the present period began, and its length.
@@ -61,12 +75,18 @@ inline void arm(corank::ticks deadline) {
   systick::at().control = systick::enable | systick::interrupt | systick::core_clock;
 }
 
+namespace detail {
+inline void begin_period() {
+  corank::critical masked;
+  began += period;
+}
+}  // namespace detail
+
+#endif
+
 // The interrupt: advances the time, and is set for the next deadline.
 inline void interrupted() {
-  {
-    corank::critical masked;
-    detail::began += detail::period;
-  }
+  detail::begin_period();
   corank::time::advance(counter());
   const corank::ticks next = corank::time::next_deadline();
   corank::critical masked;
@@ -81,14 +101,14 @@ inline void start() {
   arm(next);
 }
 
-// Runs until `ended` returns true, which is checked after each interrupt. Advances before it polls,
-// because the time stands still between two interrupts of SysTick.
+// Runs until `ended` returns true, which is checked before each sleep and masked. Advances before
+// it polls, because the time stands still between two interrupts.
 template <class Ended>
 void run_until(Ended ended) {
   while (!ended()) {
     corank::time::advance(counter());
     corank::executor.run_until_idle();
-    corank::executor.sleep();
+    corank::executor.sleep_unless(ended);
   }
 }
 [[noreturn]] inline void run() {

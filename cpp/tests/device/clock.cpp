@@ -30,9 +30,9 @@ corank::task<> sleeps_three_times(test::storage, corank::ticks duration) {
 }  // namespace
 
 TEST(clock, a_tickless_loop_misses_no_deadline) {
-  // Any shorter than the longest period of SysTick: a deadline that is missed is that late.
+  // Any shorter than the longest period of a timer: a deadline that is missed is that late.
   constexpr corank::ticks limit = 20'000;
-  systick_instead = interrupted;
+  timer_instead = interrupted;
   tickless::start();
   latest = 0;
   // The interrupt moves by one tick each time, from before the loop's sleep to long after it.
@@ -46,8 +46,8 @@ TEST(clock, a_tickless_loop_misses_no_deadline) {
     EXPECT_TRUE(interrupts <= 16);
   }
   EXPECT_TRUE(latest < limit);
-  systick::stop();
-  systick_instead = nullptr;
+  timer::stop();
+  timer_instead = nullptr;
   corank::time::on_earlier_deadline(nullptr);
   EXPECT_ALL_FREE();
 }

@@ -1,13 +1,13 @@
 // Interrupts at every instruction of wake, park, pop, yield and block in turn, without a lost wake
 // (rule W4).
 //
-// Each scene runs again and again. SysTick fires one tick later each time, until it fires after the
-// scene's end. Under QEMU's -icount, time is the number of instructions, so it fires at each
+// Each scene runs again and again. The timer fires one tick later each time, until it fires after
+// the scene's end. Under QEMU's -icount, time is the number of instructions, so it fires at each
 // instruction at least once. `sweep` checks this by the program counters that the handler found on
 // the stack.
 #include "../unit/test.hpp"
 
-#include "board/systick.hpp"
+#include "board/timer.hpp"
 #include "handler.hpp"
 
 using corank::executor;
@@ -27,24 +27,20 @@ volatile bool slept_through;
 
 }  // namespace
 
-void (*systick_instead)() = nullptr;
+void (*timer_instead)() = nullptr;
 
-extern "C" void systick_seen(uintptr_t* stacked) {
-  if (systick_instead != nullptr) return systick_instead();
+extern "C" void timer_seen(uintptr_t at) {
+  if (timer_instead != nullptr) return timer_instead();
+  timer::interrupted();
   fired = fired + 1;
   if (fired == 1) {
-    interrupted = stacked[6];
+    interrupted = at;
     act();
   } else {
     slept_through = true;
-    systick::stop();
+    timer::stop();
     act();
   }
-}
-
-extern "C" [[gnu::naked]] void
-systick_handler() {  // A call, because Armv6-M has no branch as far as the other function may be.
-  asm volatile("mov r0, sp\n\tpush {r4, lr}\n\tbl systick_seen\n\tpop {r4, pc}");
 }
 
 namespace {
@@ -58,26 +54,11 @@ namespace {
 // The timer is set up by then.
 constexpr uint32_t first_tick = 16;
 
-bool is_wide(uint16_t halfword) { return halfword >> 11 >= 0x1D; }
-
-// Tests whether any instruction may follow this one. It is a branch, or the beginning of a masked
-// part, at whose end the interrupt is taken.
-bool leads_elsewhere(const uint16_t* at) {
-  const uint16_t first = at[0];
-  if (is_wide(first)) {
-    const bool branch_or_special = (first & 0xF800) == 0xF000 && (at[1] & 0x8000) != 0;
-    const bool loads_pc = ((first & 0xFE50) == 0xE810 && (at[1] & 0x8000) != 0) ||
-                          ((first & 0xFF70) == 0xF850 && at[1] >> 12 == 15);
-    const bool table = (first & 0xFFF0) == 0xE8D0;
-    return branch_or_special || loads_pc || table;
-  }
-  const bool conditional = first >> 12 == 0xD, plain = first >> 11 == 0x1C,
-             exchange = first >> 8 == 0x47;
-  const bool compare = (first & 0xF500) == 0xB100, pop = first >> 8 == 0xBD,
-             masks = first == 0xB672, breakpoint = first >> 8 == 0xBE;
-  const bool it_block = first >> 8 == 0xBF, to_pc = (first & 0xFF87) == 0x4687;
-  return conditional || plain || exchange || compare || pop || masks || breakpoint || it_block ||
-         to_pc;
+// Tests whether an interrupt at `here` leaves out none after the one at `previous`.
+bool is_next(uintptr_t previous, uintptr_t here) {
+  if (previous == 0) return true;
+  const instruction last = decode(reinterpret_cast<const uint16_t*>(previous));
+  return last.leads_elsewhere || here == previous + last.bytes;
 }
 
 struct sweep_result {
@@ -99,21 +80,19 @@ sweep_result sweep(void (*handler)(), Prepare prepare, Scene scene, Check check)
     prepare();
     fired = 0;
     slept_through = false;
-    systick::fire_after(ticks, alarm);
+    timer::fire_after(ticks, alarm);
     run_up();
     scene();
     const bool late = fired == 0;
     while (fired == 0) {
     }
-    systick::stop();
+    timer::stop();
     if (late) ++after_the_end;
     if (!check() || slept_through) ++result.lost;
     const uintptr_t here = interrupted;
     if (!late && here != previous) {
       ++result.places;
-      const auto* const at = reinterpret_cast<const uint16_t*>(previous);
-      if (previous != 0 && !leads_elsewhere(at) && here != previous + (is_wide(at[0]) ? 4 : 2))
-        ++result.skipped;
+      if (!is_next(previous, here)) ++result.skipped;
       previous = here;
     }
   }
@@ -246,17 +225,14 @@ TEST(interrupts, at_every_instruction_of_park) {
     clear_counts();
     fired = 0;
     slept_through = false;
-    systick::fire_after(ticks, alarm);
+    timer::fire_after(ticks, alarm);
     run_up();
     until_woken();
-    systick::stop();
+    timer::stop();
     if (!check() || slept_through) ++result.lost;
     if (interrupted != previous) {
       ++result.places;
-      const auto* const at = reinterpret_cast<const uint16_t*>(previous);
-      if (previous != 0 && !leads_elsewhere(at) &&
-          interrupted != previous + (is_wide(at[0]) ? 4 : 2))
-        ++result.skipped;
+      if (!is_next(previous, interrupted)) ++result.skipped;
     }
     previous = interrupted;
   }

@@ -1,5 +1,5 @@
-// Runs the tests on the target. Prints one line for each test, then `N passed, N failed`, and ends
-// QEMU with 0 or 1.
+// Runs the tests on the target, or in an RTOS whose main() calls run_tests(). Prints one line for
+// each test, then `N passed, N failed`, and ends QEMU with 0 or 1.
 #include "../unit/test.hpp"
 
 #include "board/semihosting.hpp"
@@ -34,12 +34,24 @@ extern "C" void corank_fatal(const char* message) {
   semihosting::exit(false);
 }
 
+#if !defined(__riscv)
 extern "C" void hard_fault_handler() {
   semihosting::print("FAILED: hard fault\n");
   semihosting::exit(false);
 }
+#endif
 
-int main() {
+void run_tests();
+
+#if !defined(CORANK_PORT)
+int main() { run_tests(); }
+#endif
+
+void run_tests() {
+#if defined(CORANK_BASEPRI)
+  // SysTick, which wakes coroutines, is among the interrupts that are masked.
+  *reinterpret_cast<volatile uint8_t*>(0xE000ED23) = 0xF0;
+#endif
 #if defined(CORANK_BOARD_lm3s6965)
   hal::sysctl::clock_devices();
 #endif

@@ -1,4 +1,5 @@
-//! `mcu-switch` and `mcu-size`: instructions per switch and bytes, on a Cortex-M4.
+//! `mcu-switch` and `mcu-size`: instructions per switch and bytes, on a Cortex-M4 and, for what is
+//! in C++, on 32-bit RISC-V.
 //!
 //! CMake builds the C++ models, once for each compiler and optimisation. The Rust models are the
 //! firmware in `core/mcu/`. All count in the same way.
@@ -41,6 +42,40 @@ const MODELS: &[&str] = &[
     "freertos",
 ];
 
+/// An architecture that the models are measured on.
+#[derive(Clone, Copy)]
+struct Architecture {
+    /// The beginning of its presets' names, and of its folders'.
+    preset: &'static str,
+    folder: &'static str,
+    /// What follows a model's name in the rows.
+    suffix: &'static str,
+    has_freertos: bool,
+    qemu: fn(&Path, Pace) -> Command,
+}
+
+const CORTEX_M4: Architecture = Architecture {
+    preset: "cortex-m4",
+    folder: "bench",
+    suffix: "",
+    has_freertos: true,
+    qemu: cpp::qemu,
+};
+
+const RISC_V: Architecture = Architecture {
+    preset: "riscv32",
+    folder: "bench-riscv32",
+    suffix: "-rv32",
+    has_freertos: false,
+    qemu: cpp::qemu_riscv,
+};
+
+impl Architecture {
+    fn has(self, model: &str) -> bool {
+        self.has_freertos || model != "freertos"
+    }
+}
+
 /// Returns the models that a compiler builds.
 fn models(compiler: &str) -> impl Iterator<Item = &'static str> {
     let gcc = compiler == "gcc";
@@ -59,12 +94,12 @@ fn builds(quick: bool) -> &'static [(&'static str, &'static str)] {
 /// Each prints its rows.
 fn cpp_switches(builds: &[(&str, &str)], listener: &mut Listener) -> Result<()> {
     for (compiler, opt) in builds {
-        let folder = build(compiler, opt, &mut listener.progress)?;
-        for model in models(compiler) {
-            run_and_read(
-                &cpp::qemu(&folder.join(format!("switch-{model}.elf")), Pace::Counting),
-                listener,
-            )?;
+        for architecture in [CORTEX_M4, RISC_V] {
+            let folder = build(architecture, compiler, opt, &mut listener.progress)?;
+            for model in models(compiler).filter(|model| architecture.has(model)) {
+                let firmware = folder.join(format!("switch-{model}.elf"));
+                run_and_read(&(architecture.qemu)(&firmware, Pace::Counting), listener)?;
+            }
         }
     }
     Ok(())
@@ -157,7 +192,7 @@ impl Sections {
 /// Compares firmware in C++ and C that differs in one thing: a task, ten tasks, a call.
 fn cpp_sizes(builds: &[(&str, &str)], listener: &mut Listener) -> Result<()> {
     for (compiler, opt) in builds {
-        let folder = build(compiler, opt, &mut listener.progress)?;
+        let folder = build(CORTEX_M4, compiler, opt, &mut listener.progress)?;
         let of = |model: &str, tasks: u32, calls: u32| {
             Sections::of(&folder.join(format!("size-{model}-{tasks}-{calls}.elf")))
         };
@@ -192,6 +227,31 @@ fn cpp_sizes(builds: &[(&str, &str)], listener: &mut Listener) -> Result<()> {
                     .push(sample(model, compiler, opt, part, bytes));
             }
         }
+        riscv_sizes(compiler, opt, listener)?;
+    }
+    Ok(())
+}
+
+/// Measures the same parts of this library's firmware on RISC-V.
+fn riscv_sizes(compiler: &str, opt: &str, listener: &mut Listener) -> Result<()> {
+    let folder = build(RISC_V, compiler, opt, &mut listener.progress)?;
+    let of = |tasks: u32, calls: u32| {
+        Sections::of(&folder.join(format!("size-corank-{tasks}-{calls}.elf")))
+    };
+    let (none, one, two, ten) = (of(0, 0)?, of(1, 0)?, of(2, 0)?, of(10, 0)?);
+    let (first, fifth) = (of(1, 1)?, of(1, 5)?);
+    let model = format!("corank{}", RISC_V.suffix);
+    for (part, bytes) in [
+        ("text", two.text),
+        ("data", two.data),
+        ("bss", two.bss),
+        ("first-coroutine", one.flash() - none.flash()),
+        ("ram-per-coroutine", (ten.ram() - two.ram()) / 8),
+        ("next-call", (fifth.flash() - first.flash()) / 4),
+    ] {
+        listener
+            .samples
+            .push(sample(&model, compiler, opt, part, bytes));
     }
     Ok(())
 }
@@ -261,14 +321,19 @@ fn sample(model: &str, compiler: &str, opt: &str, part: &str, bytes: u64) -> Sam
 }
 
 /// Builds all benchmarks with one compiler and optimisation, and returns their folder.
-fn build(compiler: &str, opt: &str, progress: &mut Progress) -> Result<PathBuf> {
+fn build(
+    architecture: Architecture,
+    compiler: &str,
+    opt: &str,
+    progress: &mut Progress,
+) -> Result<PathBuf> {
     let options = [
         format!("-DCORANK_BENCH_OPT={opt}"),
         "-DCMAKE_BUILD_TYPE=".to_string(),
     ];
     let folder = cpp::build_in(
-        &format!("bench-{compiler}-{opt}"),
-        &format!("cortex-m4-{compiler}"),
+        &format!("{}-{compiler}-{opt}", architecture.folder),
+        &format!("{}-{compiler}", architecture.preset),
         &options,
         "benchmarks",
         progress,

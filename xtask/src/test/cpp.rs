@@ -1,4 +1,4 @@
-//! Tests of the C++ library: on the host, on the Cortex-M4, and programs that must not compile.
+//! Tests of the C++ library: on the host, on microcontrollers, and programs that must not compile.
 
 mod depend;
 mod figures;
@@ -61,11 +61,15 @@ fn missing_line(guide: &str, program: &str) -> Option<String> {
     None
 }
 
-/// Runs the suites, traces and forced interrupts on the Cortex-M4.
+/// Runs the suites, traces and forced interrupts on the Cortex-M4, the Cortex-M0 and 32-bit RISC-V.
 ///
-/// It also checks that such a firmware has no unwanted symbols.
+/// It also checks that a firmware has no unwanted symbols.
 pub(super) fn device(context: &mut Context) -> Result<Outcome> {
-    let mut outcome = Outcome::default();
+    let mut outcome = guide(
+        context,
+        "docs/cpp-port.md",
+        "cpp/include/corank/port/riscv.hpp",
+    )?;
     for preset in ["cortex-m4-gcc", "cortex-m4-clang"] {
         let folder = cpp::build(preset, "device-tests", &mut context.progress)?;
         let firmware = folder.join("tests/device/device-tests.elf");
@@ -80,7 +84,19 @@ pub(super) fn device(context: &mut Context) -> Result<Outcome> {
             let finished = context.command(&cpp::qemu_board(board, &firmware, "ping"))?;
             outcome.add(Outcome::of_last_line(&finished.output, finished.success()));
         }
+        let mut variant = |target: &str, traces| -> Result<Outcome> {
+            cpp::make(&folder, target, &mut context.progress)?;
+            let firmware = folder.join(format!("tests/device/{target}.elf"));
+            suites(
+                context,
+                &cpp::qemu(&firmware, Pace::EveryInstruction),
+                traces,
+            )
+        };
+        outcome.add(variant("basepri-tests", false)?);
         if preset == "cortex-m4-gcc" {
+            // As a guest of FreeRTOS, whose port is for GCC.
+            outcome.add(variant("guest-tests", true)?);
             cpp::make(&folder, "samples", &mut context.progress)?;
             outcome.add(samples(context, &folder.join("mcu/sample"))?);
         }
@@ -107,6 +123,13 @@ pub(super) fn device(context: &mut Context) -> Result<Outcome> {
                 outcome.add(endings(context, &folder, cpp::qemu_microbit)?);
             }
         }
+    }
+    for preset in ["riscv32-gcc", "riscv32-clang"] {
+        let folder = cpp::build(preset, "device-tests", &mut context.progress)?;
+        let command = |firmware: &Path| cpp::qemu_riscv(firmware, Pace::EveryInstruction);
+        let firmware = folder.join("tests/device/device-tests.elf");
+        outcome.add(suites(context, &command(&firmware), true)?);
+        outcome.add(endings(context, &folder, command)?);
     }
     Ok(outcome)
 }

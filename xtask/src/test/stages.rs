@@ -251,7 +251,7 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "cpp-device",
-        about: "the C++ library on a Cortex-M4 in QEMU, an interrupt at every instruction; no heap, no unwinder",
+        about: "the C++ library on a Cortex-M4, a Cortex-M0 and RISC-V in QEMU, an interrupt at every instruction; no heap, no unwinder",
         sources: Sources::Path("cpp/tests/device"),
         reads: CPP,
         limit: minutes(2),

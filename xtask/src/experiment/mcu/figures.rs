@@ -3,7 +3,10 @@
 //! Its figures are measured here, and are the same on every machine with the same compilers.
 
 use super::super::runner::Listener;
-use super::{BUILDS, Sections, build, cpp_sizes, cpp_switches, sample, samples};
+use super::{
+    Architecture, BUILDS, CORTEX_M4, RISC_V, Sections, build, cpp_sizes, cpp_switches, sample,
+    samples,
+};
 use crate::repository;
 use anyhow::{Context, Result};
 use corank_report::document::Document;
@@ -53,7 +56,7 @@ impl Figures {
         cpp_switches(BUILDS, &mut switches)?;
         let mut sizes = Listener::new(name);
         cpp_sizes(BUILDS, &mut sizes)?;
-        let folder = build("gcc", "Os", &mut sizes.progress)?;
+        let folder = build(CORTEX_M4, "gcc", "Os", &mut sizes.progress)?;
         let of = |feature: &str| Sections::of(&folder.join(format!("feature-{feature}.elf")));
         let base = of("none")?;
         let mut features = Vec::new();
@@ -74,11 +77,12 @@ impl Figures {
         sizes.progress.finish();
         let page = format!(
             "# What the C++ library costs on a microcontroller\n\nWritten by `cargo xtask experiment mcu-size --json FILE`; a test compares it with what is measured.\n\
-             Cortex-M4, in QEMU.\n\n{}\n{}\n## What each feature adds\n\nGCC, -Os. A program with one coroutine that yields and ends takes {} bytes of flash and {} of RAM,\n\
+             Cortex-M4, in QEMU, unless another processor is named.\n\n{}\n{}\n{}\n## What each feature adds\n\nGCC, -Os. A program with one coroutine that yields and ends takes {} bytes of flash and {} of RAM,\n\
              vector table, start-up code and two slots of 400 bytes included. Each line is what one use of a\n\
              feature adds to that. What two features share is counted in both.\n\n| feature | flash, bytes | RAM, bytes |\n|---|---|---|\n{}\n\n{frames}\n{application}",
             switch_table(&switches.samples),
             firmware_table(&sizes.samples),
+            riscv_section(&switches.samples, &sizes.samples),
             base.flash(),
             base.ram(),
             features.join("\n")
@@ -139,7 +143,7 @@ const FRAMES: &[(&str, &str)] = &[
 fn frame_table(listener: &mut Listener) -> Result<String> {
     let mut sizes = Vec::new();
     for (compiler, opt) in BUILDS {
-        let folder = build(compiler, opt, &mut listener.progress)?;
+        let folder = build(CORTEX_M4, compiler, opt, &mut listener.progress)?;
         sizes.push(corank_frames::frame_sizes(&folder.join("frames.elf"))?);
     }
     let mut text = "## What a frame takes\n\nBytes, without the control block of 16. clang lets what does not live at the same time share its\n\
@@ -197,7 +201,13 @@ fn switch_table(samples: &[Sample]) -> String {
     let mut text = "## What a switch takes\n\nInstructions, the loop around the yield included; for 2, 8 and 64 tasks on 1 to 8 levels, the least\n\
                     and the most. Those of FreeRTOS are without exception entry and exit.\n\n"
         .to_string();
-    text += &heads("model");
+    text += &switches(samples, CORTEX_M4);
+    text
+}
+
+/// Returns a line for each model that an architecture has.
+fn switches(samples: &[Sample], architecture: Architecture) -> String {
+    let mut text = heads("model");
     for (model, name) in [
         ("corank", "this library, through the scheduler"),
         ("direct-resume", "coroutines resumed in turn"),
@@ -205,6 +215,10 @@ fn switch_table(samples: &[Sample]) -> String {
         ("state-machine", "state machines"),
         ("freertos", "FreeRTOS `taskYIELD`"),
     ] {
+        if !architecture.has(model) {
+            continue;
+        }
+        let model = format!("{model}{}", architecture.suffix);
         text += &line(name, |compiler, opt| {
             let values = || {
                 of_build(samples, compiler, opt)
@@ -219,21 +233,47 @@ fn switch_table(samples: &[Sample]) -> String {
     text
 }
 
+/// Returns the section with the same figures for RISC-V.
+fn riscv_section(switched: &[Sample], sizes: &[Sample]) -> String {
+    let mut text = "## On 32-bit RISC-V\n\n`rv32imac`, QEMU's `virt`. Instructions of a switch, and bytes of the same firmware.\n\n"
+        .to_string();
+    text += &switches(switched, RISC_V);
+    text.push('\n');
+    text += &heads("");
+    let model = format!("corank{}", RISC_V.suffix);
+    let part = |part: &'static str| {
+        let model = model.clone();
+        move |compiler: &str, opt: &str| bytes_of(sizes, &model, part, compiler, opt)
+    };
+    for (name, of) in [
+        ("code for the first coroutine", "first-coroutine"),
+        ("code for each further call", "next-call"),
+        ("RAM per coroutine beside its locals", "ram-per-coroutine"),
+        ("flash, this library", "text"),
+    ] {
+        let of = part(of);
+        text += &line(name, |compiler, opt| {
+            of(compiler, opt).map(|value| format!("{value:.0}"))
+        });
+    }
+    text
+}
+
+/// Returns the bytes of a part of a model's firmware.
+fn bytes_of(samples: &[Sample], model: &str, part: &str, compiler: &str, opt: &str) -> Option<f64> {
+    let is_part = |sample: &&Sample| {
+        let named = sample.parameters.get("part");
+        sample.model == model && named.and_then(|value| value.as_str()) == Some(part)
+    };
+    of_build(samples, compiler, opt)
+        .find(is_part)
+        .map(|sample| sample.value)
+}
+
 /// Returns the table of bytes of the switching firmware.
 fn firmware_table(samples: &[Sample]) -> String {
     let part = |model: &'static str, part: &'static str| {
-        move |compiler: &str, opt: &str| {
-            of_build(samples, compiler, opt)
-                .find(|sample| {
-                    sample.model == model
-                        && sample
-                            .parameters
-                            .get("part")
-                            .and_then(|value| value.as_str())
-                            == Some(part)
-                })
-                .map(|sample| sample.value)
-        }
+        move |compiler: &str, opt: &str| bytes_of(samples, model, part, compiler, opt)
     };
     let flash = |model: &'static str| {
         move |compiler: &str, opt: &str| {
