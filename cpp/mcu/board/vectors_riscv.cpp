@@ -19,8 +19,8 @@ CORANK_HANDLER(software_handler);
 CORANK_HANDLER(timer_handler);
 CORANK_HANDLER(external_handler);
 
-// What the processor cannot execute ends the program: `cause`, `at` and `value` are mcause, mepc and
-// mtval. A firmware may define another one. It begins at the top of the stack.
+// What the processor cannot execute ends the program. `cause`, `at` and `value` are mcause, mepc
+// and mtval. A firmware may define another one. It begins at the top of the stack.
 [[gnu::weak, noreturn]] void exception_handler(uint32_t cause, uintptr_t at, uintptr_t value) {
   constexpr uint32_t store_access_fault = 7;
   const auto guard = reinterpret_cast<uintptr_t>(_stack_guard);

@@ -1,6 +1,6 @@
-// The port for a guest in one task of FreeRTOS: that task runs the scheduler, and interrupt handlers
-// and all other tasks may wake its coroutines. While nothing is ready, the task waits, and FreeRTOS
-// runs others.
+// The port for a guest in one task of FreeRTOS. That task runs the scheduler, and interrupt
+// handlers and all other tasks may wake its coroutines. While nothing is ready, the task waits, and
+// FreeRTOS runs others.
 //
 //   compiled with -DCORANK_PORT='"corank/port/freertos.hpp"'
 //   void task(void*) {
@@ -49,7 +49,7 @@ inline void wait() {
   (void)portSET_INTERRUPT_MASK_FROM_ISR();
 }
 
-// From the task itself nothing is needed: it looks at what is ready before it waits.
+// From the task itself nothing is needed: it checks what is ready before it waits.
 inline void poke() {
   const bool is_elsewhere = xPortIsInsideInterrupt() || xTaskGetCurrentTaskHandle() != task;
   if (!is_elsewhere || task == nullptr) return;

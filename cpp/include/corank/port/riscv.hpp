@@ -10,9 +10,9 @@ namespace corank::port {
 
 using saved = uint32_t;
 inline constexpr bool parallel = false;
-// Every RISC-V instruction set has a branch for tail calls. GCC makes none below -O2. No macro tells
-// that level, so define CORANK_TAIL_CALLS as 0 there, for the whole program; the CMake package does
-// for Debug.
+// Every RISC-V instruction set has a branch for tail calls. GCC makes none below -O2. No macro
+// tells that level, so define CORANK_TAIL_CALLS as 0 there, for the whole program; the CMake
+// package does for Debug.
 #ifdef CORANK_TAIL_CALLS
 inline constexpr bool tail_calls = CORANK_TAIL_CALLS;
 #else
@@ -25,8 +25,8 @@ inline constexpr bool tail_calls = true;
   return before;
 }
 
-// Sets the bits that mask() has read. Only MIE is clear since then: whoever masks changes no other
-// one. So no instruction is needed to choose it.
+// Sets the bits that mask() has read. Only MIE is clear since then, because a masked part changes
+// no other one. So no instruction is needed to choose it.
 [[gnu::always_inline]] inline void restore(saved before) {
   asm volatile("csrs mstatus, %0" ::"r"(before) : "memory");
 }

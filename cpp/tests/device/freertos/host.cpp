@@ -8,7 +8,6 @@
 void run_tests();
 
 using corank::executor;
-using corank::priority;
 using corank::spawn;
 
 namespace {
@@ -18,8 +17,8 @@ struct task_memory {
   StaticTask_t block;
   StackType_t stack[Words];
 
-  TaskHandle_t create(TaskFunction_t body, UBaseType_t urgency) {
-    return xTaskCreateStatic(body, "", Words, nullptr, urgency, stack, &block);
+  TaskHandle_t create(TaskFunction_t body, UBaseType_t priority) {
+    return xTaskCreateStatic(body, "", Words, nullptr, priority, stack, &block);
   }
 };
 
@@ -63,7 +62,7 @@ void runs_suites(void*) {
 }  // namespace
 
 TEST(guest, a_more_urgent_task_wakes_a_coroutine) {
-  auto handle = spawn(priority{5}, adds({}, 3));
+  auto handle = spawn(corank::priority{5}, adds({}, 3));
   executor.run_until_idle();
   for (int number = 0; number < 3; ++number) {
     xTaskNotifyGive(sender);  // runs at once, and sends
@@ -76,7 +75,7 @@ TEST(guest, a_more_urgent_task_wakes_a_coroutine) {
 }
 
 TEST(guest, a_task_runs_while_no_coroutine_is_ready) {
-  auto handle = spawn(priority{5}, takes({}, 100));
+  auto handle = spawn(corank::priority{5}, takes({}, 100));
   while (!handle->has_exited()) {
     executor.run_until_idle();
     executor.sleep_unless([&] { return handle->has_exited(); });
