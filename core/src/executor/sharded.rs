@@ -15,10 +15,11 @@ use crate::scheduling::table::id::CoroutineId;
 use crate::scheduling::workers::board::{Board, MOST_SHARDS, Post, shard_of_generation};
 use crate::scheduling::workers::context;
 
-/// The coroutines that one coroutine spawns in a row on the same other shard.
+/// The coroutines that are spawned in a row on the same shard.
 ///
-/// Coroutines that are spawned together often work together, which costs less within a shard. A
-/// shard also keeps so many more than another one before it spawns there.
+/// Coroutines that are spawned together often work together, which costs less within a shard: a
+/// wake across shards ends the sleep of another thread if that one has nothing else to do. A shard
+/// also keeps so many more than another one before it spawns there.
 const RUN: usize = 16;
 
 /// An executor for many workers: a [`SharedExecutor`] for each, which is a *shard*.
@@ -31,8 +32,8 @@ const RUN: usize = 16;
 /// became ready after the worker's last check (rule H16).
 ///
 /// A coroutine belongs to one shard for ever; workers come to it. A coroutine that spawns does so
-/// on its own shard, unless that has many more coroutines than another one. Code from elsewhere
-/// spawns on each shard in turn ([`spawn_on`](Self::spawn_on) names one).
+/// sixteen times in a row on one shard: its own, unless that has many more coroutines than another
+/// one. Code from elsewhere spawns on each shard in turn ([`spawn_on`](Self::spawn_on) names one).
 ///
 /// Wakers, handles and primitives work across shards. Priorities are inherited within a shard only:
 /// a waiter of another shard is woken, counts as [`Priority::DEFAULT`], and donates nothing (rule
@@ -73,7 +74,7 @@ pub struct ShardedExecutor {
 #[repr(align(128))]
 #[derive(Default)]
 struct Placement {
-    /// The other shard, and behind it how many more are spawned there.
+    /// A shard, and behind it how many more are spawned there.
     run: AtomicU64,
     /// The other shard that is compared next.
     next: AtomicUsize,
@@ -216,21 +217,20 @@ impl ShardedExecutor {
         }
         let placement = &self.placements[own];
         let run = placement.run.load(Ordering::Relaxed);
-        let (other, left) = ((run >> 32) as usize, run as u32);
+        let (shard, left) = ((run >> 32) as usize, run as u32);
         if left > 0 {
             placement.run.store(run - 1, Ordering::Relaxed);
-            return other;
+            return shard;
         }
         // Two are compared, so that the cost does not depend on the number of shards.
         let step = placement.next.load(Ordering::Relaxed) % (count - 1);
         placement.next.store(step + 1, Ordering::Relaxed);
         let other = (own + 1 + step) % count;
-        if self.board.live(own) <= self.board.live(other) + RUN {
-            return own;
-        }
-        let run = (other as u64) << 32 | (RUN as u64 - 1);
+        let keeps = self.board.live(own) < self.board.live(other) + RUN;
+        let shard = if keeps { own } else { other };
+        let run = (shard as u64) << 32 | (RUN as u64 - 1);
         placement.run.store(run, Ordering::Relaxed);
-        other
+        shard
     }
 
     /// Acts on the shard of a coroutine; returns `None` for a coroutine of none.

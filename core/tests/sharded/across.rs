@@ -45,27 +45,44 @@ fn spawns_from_elsewhere_go_round() {
     assert_eq!(live, [2, 2, 2]);
 }
 
-/// H15: a coroutine spawns on its own shard, until that has many more coroutines than another one.
+/// H15: sixteen coroutines in a row are spawned on one shard, and no shard gets many more than
+/// another one.
+#[test]
+fn coroutines_that_are_spawned_in_a_row_share_a_shard() {
+    for already_there in 0..4 {
+        let executor = executor(2);
+        for _ in 0..already_there {
+            drop(spawn(executor, 0, 6, pending()));
+        }
+        let live = || [0, 1].map(|shard| executor.shards()[shard].live());
+        spawn(executor, 0, 5, async move {
+            for _ in 0..10 {
+                let before = live();
+                for _ in 0..16 {
+                    drop(executor.spawn(level(6), pending::<()>()).unwrap());
+                }
+                let after = live();
+                let grown = [0, 1].map(|shard| after[shard] - before[shard]);
+                assert!(grown == [16, 0] || grown == [0, 16], "{grown:?}");
+                assert!(after[0] - after[1] <= 16 + 1 + already_there, "{after:?}");
+            }
+        });
+        assert_eq!(worker(executor, 0).step(), Step::Ran);
+    }
+}
+
+/// H15: a coroutine spawns on its own shard unless that has sixteen coroutines more.
 #[test]
 fn a_coroutine_spawns_on_its_shard_until_that_is_fuller() {
     let executor = executor(2);
     let live = || [0, 1].map(|shard| executor.shards()[shard].live());
     spawn(executor, 0, 5, async move {
-        for _ in 0..16 {
-            drop(executor.spawn(level(6), pending::<()>()).unwrap());
+        for expected in [[17, 0], [17, 16], [33, 16], [33, 32], [49, 32]] {
+            for _ in 0..16 {
+                drop(executor.spawn(level(6), pending::<()>()).unwrap());
+            }
+            assert_eq!(live(), expected);
         }
-        assert_eq!(live(), [17, 0]);
-        for _ in 0..16 {
-            drop(executor.spawn(level(6), pending::<()>()).unwrap());
-        }
-        assert_eq!(live(), [17, 16], "so many in a row");
-        for _ in 0..15 {
-            drop(executor.spawn(level(6), pending::<()>()).unwrap());
-        }
-        assert_eq!(live(), [32, 16]);
-        drop(executor.spawn(level(6), pending::<()>()).unwrap());
-        drop(executor.spawn(level(6), pending::<()>()).unwrap());
-        assert_eq!(live(), [33, 17]);
     });
     assert_eq!(worker(executor, 0).step(), Step::Ran);
 }
