@@ -15,7 +15,7 @@ const WIDTH: usize = 100;
 /// The workspaces of the repository.
 ///
 /// Each is formatted by itself.
-const WORKSPACES: [&str; 3] = [".", "os", "core/mcu"];
+const WORKSPACES: [&str; 4] = [".", "os", "core/mcu", "linux/scx"];
 
 /// Checks everything.
 ///
