@@ -22,6 +22,11 @@ pub(crate) const TOOLS: &[Tool] = &[
         purpose: "runs the tests of the Cortex-M4",
     },
     Tool {
+        program: "qemu-system-x86_64",
+        package: "qemu-system-x86",
+        purpose: "runs Linux with a scheduler of its own",
+    },
+    Tool {
         program: "fsck.fat",
         package: "dosfstools",
         purpose: "checks what the operating system has written to its disk",
@@ -34,7 +39,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     Tool {
         program: "clang-19",
         package: "clang-19",
-        purpose: "compiles programs from outside for the operating system",
+        purpose: "compiles programs from outside for the operating system, and for BPF",
     },
     Tool {
         program: "ld.lld-19",
@@ -195,6 +200,16 @@ pub(crate) const FILES: &[(&str, &str, &str)] = &[
         "/usr/include/sqlite3.h",
         "libsqlite3-dev",
         "a database in the runtime that hosts tokio",
+    ),
+    (
+        "/usr/include/libelf.h",
+        "libelf-dev",
+        "loads programs into Linux",
+    ),
+    (
+        "/usr/include/zlib.h",
+        "zlib1g-dev",
+        "loads programs into Linux",
     ),
     (
         "/usr/lib/postgresql",

@@ -29,6 +29,7 @@ mod quick;
 mod references;
 mod rust;
 mod sanitizer;
+mod scx;
 mod stages;
 mod storage;
 

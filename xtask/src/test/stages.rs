@@ -4,7 +4,7 @@ use super::outcome::Outcome;
 use super::quick::Change;
 use super::{
     Context, attack, command, cpp, edge, format, gateway, http, image, language, layers, layout,
-    loom, machine, miri, model, net, outside, publish, references, rust, sanitizer, storage,
+    loom, machine, miri, model, net, outside, publish, references, rust, sanitizer, scx, storage,
 };
 use crate::repository;
 use anyhow::Result;
@@ -212,6 +212,15 @@ pub(super) const STAGES: &[Stage] = &[
         limit: minutes(10),
         beside_others: true,
         run: publish::check,
+    },
+    Stage {
+        name: "scx",
+        about: "the scheduler of Linux that reads pages of levels, in a kernel that QEMU runs",
+        sources: Sources::Path(scx::FOLDER),
+        reads: &["linux/scx/"],
+        limit: minutes(5),
+        beside_others: true,
+        run: scx::test,
     },
     Stage {
         name: "edge",
