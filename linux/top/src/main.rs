@@ -6,11 +6,14 @@ mod screen;
 mod trace;
 mod view;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use corank_domain::Domain;
+use std::ffi::OsString;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process;
 use std::time::Duration;
 
 /// Shows Corank's domains on this machine, and recordings
@@ -27,6 +30,9 @@ enum Action {
     Top(Top),
     /// Shows recordings of what schedulers did (`CORANK_RECORD=FILE`), or checks them
     Trace(trace::Trace),
+    /// Lets the kernel schedule by levels: runs `corank-scx` with these arguments
+    #[command(disable_help_flag = true)]
+    Scx(Scx),
 }
 
 /// The arguments of `corank top`.
@@ -47,6 +53,28 @@ struct Top {
     /// The number of samples; by default 1 with --json, otherwise until `q` is pressed
     #[arg(long, value_name = "N")]
     count: Option<u64>,
+}
+
+/// The arguments of `corank scx`.
+#[derive(Args)]
+struct Scx {
+    /// The arguments of `corank-scx`: `run`, or `--help`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+impl Scx {
+    /// Becomes `corank-scx`, which lies beside this program or on the search path.
+    fn run(self) -> Result<()> {
+        let beside = std::env::current_exe()?.with_file_name("corank-scx");
+        let program = if beside.exists() {
+            beside
+        } else {
+            "corank-scx".into()
+        };
+        let error = process::Command::new(program).args(self.arguments).exec();
+        Err(error).context("corank-scx cannot be run; linux/scx/README.md says how to build it")
+    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -73,6 +101,7 @@ fn run() -> Result<()> {
     let top = match Command::parse().action {
         Action::Top(top) => top,
         Action::Trace(trace) => return trace.run(),
+        Action::Scx(scx) => return scx.run(),
     };
     let mut domain = Domain::named(top.domain.clone());
     if let Some(root) = &top.root {
