@@ -4,6 +4,8 @@
 
 #![cfg(feature = "std")]
 
+#[path = "../conformance/src/held.rs"]
+mod held;
 #[path = "../conformance/src/platform.rs"]
 #[allow(unreachable_pub, reason = "public in the crate whose part it is")]
 mod platform;

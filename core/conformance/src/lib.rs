@@ -7,6 +7,7 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+mod held;
 mod platform;
 mod primitives;
 mod served;
