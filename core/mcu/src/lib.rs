@@ -3,6 +3,9 @@
 
 #![no_std]
 
+#[cfg(not(feature = "size"))]
+pub mod harness;
+
 use core::future::poll_fn;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -47,8 +50,16 @@ pub fn in_interrupt() -> bool {
     exception != 0
 }
 
+/// The clock of QEMU's machine: netduinoplus2, or lm3s6965evb for a Cortex-M0.
+pub const CORE_HZ: u32 = if cfg!(target_has_atomic = "32") {
+    168_000_000
+} else {
+    12_500_000
+};
+
 /// Does nothing. embassy calls it when its queue was empty, and its executors here are polled
 /// anyway.
+#[cfg(all(feature = "embassy-executor", not(feature = "on-embassy")))]
 #[unsafe(export_name = "__pender")]
 fn pender(_context: *mut ()) {}
 
@@ -71,11 +82,14 @@ const TOP: u32 = 0x00ff_ffff;
 
 /// SysTick as a counter of instructions.
 ///
-/// Under `-icount shift=0` QEMU lets each instruction take one nanosecond, and netduinoplus2 has a
-/// clock of 168 MHz: 168 ticks are 1000 instructions. Instructions are not cycles: exception entry
-/// and exit, flash wait states and the pipeline are not in them.
+/// Under `-icount shift=0` QEMU lets each instruction take one nanosecond. How many that is for
+/// each tick depends on the machine, and is measured first. Instructions are not cycles: exception
+/// entry and exit, flash wait states and the pipeline are not in them.
 #[allow(missing_debug_implementations, reason = "the timer has none")]
-pub struct InstructionCounter(SYST);
+pub struct InstructionCounter {
+    /// Ticks of a million instructions.
+    per_million: u32,
+}
 
 impl InstructionCounter {
     /// Takes the timer over.
@@ -85,17 +99,32 @@ impl InstructionCounter {
         timer.set_reload(TOP);
         timer.clear_current();
         timer.enable_counter();
-        Self(timer)
+        let per_million = ticks(|| {
+            // SAFETY: 500,000 rounds of two instructions, which touch nothing but a register.
+            unsafe {
+                core::arch::asm!(
+                    "2:",
+                    "subs {rounds}, #1",
+                    "bne 2b",
+                    rounds = inout(reg) 500_000 => _,
+                    options(nomem, nostack)
+                );
+            }
+        });
+        Self { per_million }
     }
 
-    /// Returns how many instructions `run` takes, to within 12; at most 99 million.
+    /// Returns how many instructions `run` takes, to within a tick; at most 99 million.
     pub fn count(&mut self, run: impl FnOnce()) -> u32 {
-        self.0.clear_current();
-        let before = SYST::get_current();
-        run();
-        let ticks = before.wrapping_sub(SYST::get_current()) & TOP;
-        (u64::from(ticks) * 1000 / 168) as u32
+        (u64::from(ticks(run)) * 1_000_000 / u64::from(self.per_million)) as u32
     }
+}
+
+/// Returns how many ticks `run` takes.
+fn ticks(run: impl FnOnce()) -> u32 {
+    let before = SYST::get_current();
+    run();
+    before.wrapping_sub(SYST::get_current()) & TOP
 }
 
 /// Ends QEMU, with 0 or 1.

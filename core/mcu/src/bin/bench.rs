@@ -1,5 +1,6 @@
-//! Instructions per switch: tasks that yield to each other, under corank and under
-//! embassy-executor. Without the feature `priority`, only the latter runs, first in, first out.
+//! Instructions per switch: tasks that yield to each other. Without the feature `priority` under
+//! `corank-mcu` and embassy-executor's default, first in, first out; with it under the core and
+//! embassy-executor with priorities.
 //!
 //! Both are compiled with the same settings and run in the same image, one after the other. A
 //! switch is everything from one task's `yield` to the next one's return from it: the loop in the
@@ -12,7 +13,7 @@
 use core::mem::MaybeUninit;
 
 use corank::{Config, Executor, Pool, Priority, yield_now};
-use corank_mcu::{InstructionCounter, embassy_yield, exit};
+use corank_mcu_firmware::{InstructionCounter, embassy_yield, exit};
 use cortex_m_rt::entry;
 use cortex_m_semihosting::hprintln;
 use embassy_executor::raw;
@@ -25,6 +26,13 @@ const MOST_TASKS: usize = 64;
 const OPTIMISATION: &str = match option_env!("CORANK_BENCH_OPT") {
     Some(level) => level,
     None => "3",
+};
+
+/// The processor as a field of a row, unless it is the Cortex-M4.
+const PROCESSOR: &str = if cfg!(target_has_atomic = "32") {
+    ""
+} else {
+    " \"processor\": \"cortex-m0\","
 };
 
 static POOL: Pool<MOST_TASKS, 32> = Pool::new();
@@ -92,17 +100,56 @@ fn embassy_run(
     })
 }
 
+#[corank_mcu::task(pool_size = MOST_TASKS)]
+async fn mcu_task() {
+    for _ in 0..ROUNDS {
+        corank_mcu::yield_now().await;
+    }
+}
+
+/// Yields in the code of embassy's task, by its waker.
+#[corank_mcu::task(pool_size = MOST_TASKS)]
+async fn mcu_waker_task() {
+    for _ in 0..ROUNDS {
+        embassy_yield().await;
+    }
+}
+
+struct Here(corank_mcu::Executor);
+
+// SAFETY: the main program alone refers to it.
+unsafe impl Sync for Here {}
+
+static MCU: Here = Here(corank_mcu::Executor::new());
+
+fn mcu_run(
+    counter: &mut InstructionCounter,
+    tasks: usize,
+    levels: usize,
+    spawn: impl Fn(corank_mcu::Spawner, Priority),
+) -> u32 {
+    let executor = &MCU.0;
+    for each in 0..tasks {
+        let level = Priority::new((each % levels) as u8).expect("there are 64 levels");
+        spawn(executor.spawner(), level);
+    }
+    let instructions = counter.count(|| executor.run_until_idle());
+    assert_eq!(executor.live(), 0);
+    instructions
+}
+
 /// Prints one row: instructions per switch with one decimal.
 fn row(model: &str, tasks: usize, levels: usize, instructions: u32) {
     let switches = tasks as u32 * ROUNDS;
     let tenths = (u64::from(instructions) * 10 + u64::from(switches) / 2) / u64::from(switches);
     hprintln!(
-        "@row {{\"experiment\": \"mcu-switch\", \"model\": \"{}\", \"tasks\": {}, \"levels\": {}, \"compiler\": \"rustc\", \"opt\": \"O{}\", \"metric\": \"instructions\", \
+        "@row {{\"experiment\": \"mcu-switch\", \"model\": \"{}\", \"tasks\": {}, \"levels\": {}, \"compiler\": \"rustc\", \"opt\": \"O{}\",{} \"metric\": \"instructions\", \
          \"unit\": \"instructions\", \"value\": {}.{}}}",
         model,
         tasks,
         levels,
         OPTIMISATION,
+        PROCESSOR,
         tenths / 10,
         tenths % 10
     );
@@ -121,9 +168,21 @@ fn main() -> ! {
                 row("corank-rust", tasks, levels, instructions);
                 let instructions = embassy_run(&mut counter, embassy, tasks, levels);
                 row("embassy", tasks, levels, instructions);
-            } else if levels == 1 {
-                let instructions = embassy_run(&mut counter, embassy, tasks, levels);
-                row("embassy-fifo", tasks, levels, instructions);
+            } else {
+                let instructions = mcu_run(&mut counter, tasks, levels, |spawner, level| {
+                    let token = mcu_task().expect("there is memory for all");
+                    spawner.spawn(token.at(level));
+                });
+                row("corank-mcu", tasks, levels, instructions);
+                let instructions = mcu_run(&mut counter, tasks, levels, |spawner, level| {
+                    let token = mcu_waker_task().expect("there is memory for all");
+                    spawner.spawn(token.at(level));
+                });
+                row("corank-mcu-by-waker", tasks, levels, instructions);
+                if levels == 1 {
+                    let instructions = embassy_run(&mut counter, embassy, tasks, levels);
+                    row("embassy-fifo", tasks, levels, instructions);
+                }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Firmware whose size `cargo xtask experiment mcu-size` compares: `CORANK_SIZE_TASKS` tasks that
-//! switch for ever, under corank or embassy-executor (`CORANK_SIZE_MODEL`); with 0 the same without
-//! any. Both are read when it is built.
+//! switch for ever, under `corank-mcu`, the core or embassy-executor (`CORANK_SIZE_MODEL`); with 0
+//! the same without any. Both are read when it is built.
 
 #![no_std]
 #![no_main]
@@ -8,7 +8,7 @@
 use core::mem::MaybeUninit;
 
 use corank::{Config, Executor, Pool, Priority, yield_now};
-use corank_mcu::embassy_yield;
+use corank_mcu_firmware::embassy_yield;
 use cortex_m_rt::entry;
 use embassy_executor::raw;
 
@@ -20,10 +20,13 @@ const TASKS: usize = match option_env!("CORANK_SIZE_TASKS") {
     None => 2,
 };
 
-const EMBASSY: bool = match option_env!("CORANK_SIZE_MODEL") {
-    Some(model) => matches!(model.as_bytes(), b"embassy"),
-    None => false,
+/// The model: `corank-mcu`, `corank-rust` or `embassy`.
+const MODEL: &[u8] = match option_env!("CORANK_SIZE_MODEL") {
+    Some(model) => model.as_bytes(),
+    None => b"corank-mcu",
 };
+const EMBASSY: bool = matches!(MODEL, b"embassy");
+const MCU: bool = matches!(MODEL, b"corank-mcu");
 
 /// How many places each executor has: at least one. What a build doesn't use isn't linked.
 const PLACES: usize = if TASKS == 0 { 1 } else { TASKS };
@@ -52,6 +55,21 @@ async fn embassy_task() {
     }
 }
 
+#[corank_mcu::task(pool_size = PLACES)]
+async fn mcu_task() {
+    loop {
+        toggle();
+        corank_mcu::yield_now().await;
+    }
+}
+
+struct Here(corank_mcu::Executor);
+
+// SAFETY: the main program alone refers to it.
+unsafe impl Sync for Here {}
+
+static MCU_EXECUTOR: Here = Here(corank_mcu::Executor::new());
+
 #[entry]
 fn main() -> ! {
     static mut EXECUTOR: MaybeUninit<raw::Executor> = MaybeUninit::uninit();
@@ -59,6 +77,15 @@ fn main() -> ! {
         loop {
             toggle();
         }
+    }
+    if MCU {
+        MCU_EXECUTOR.0.run(|spawner| {
+            for _ in 0..TASKS {
+                if let Ok(token) = mcu_task() {
+                    spawner.spawn(token);
+                }
+            }
+        });
     }
     if EMBASSY {
         let executor: &'static raw::Executor =

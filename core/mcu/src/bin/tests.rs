@@ -16,26 +16,13 @@ use corank::{
     Config, Executor, JoinError, Levels, Policy, Pool, PoolInUse, Priority, Published, SpawnError,
     State, Step, spawn, yield_now,
 };
-use corank_mcu::{exit, in_interrupt};
+use corank_mcu_firmware::harness::{Failure, Result, Test, level, log, logged, run};
+use corank_mcu_firmware::{check, in_interrupt};
 use cortex_m::peripheral::SYST;
 use cortex_m::peripheral::syst::SystClkSource;
 use cortex_m_rt::{entry, exception};
-use cortex_m_semihosting::{hprint, hprintln};
 use critical_section::Mutex;
 use portable_atomic::{AtomicBool, AtomicU32, AtomicUsize};
-
-/// What did not hold, and on which line.
-struct Failure(&'static str, u32);
-
-type Result = core::result::Result<(), Failure>;
-
-macro_rules! check {
-    ($condition:expr) => {
-        if !$condition {
-            return Err(Failure(stringify!($condition), line!()));
-        }
-    };
-}
 
 /// Every test sets its own executor up in this pool, so each also tests that the one before has
 /// given it back.
@@ -43,42 +30,6 @@ static POOL: Pool<4, 96> = Pool::new();
 
 fn executor(config: Config) -> core::result::Result<Executor, Failure> {
     Executor::in_pool(&POOL, config).map_err(|_| Failure("the pool is free", line!()))
-}
-
-fn level(level: u8) -> Priority {
-    match Priority::new(level) {
-        Some(priority) => priority,
-        None => panic!("{level} is no level"),
-    }
-}
-
-/// What the coroutines of a test did, in order.
-static LOG: Mutex<RefCell<Log>> = Mutex::new(RefCell::new(Log {
-    text: [0; 64],
-    length: 0,
-}));
-
-struct Log {
-    text: [u8; 64],
-    length: usize,
-}
-
-fn log(what: u8) {
-    critical_section::with(|cs| {
-        let mut log = LOG.borrow_ref_mut(cs);
-        let length = log.length;
-        log.text[length] = what;
-        log.length += 1;
-    });
-}
-
-/// Tests whether the log has exactly this content, and empties it.
-fn logged(expected: &[u8]) -> bool {
-    critical_section::with(|cs| {
-        let mut log = LOG.borrow_ref_mut(cs);
-        let length = core::mem::take(&mut log.length);
-        log.text[..length] == *expected
-    })
 }
 
 async fn log_twice(what: u8) {
@@ -405,7 +356,7 @@ fn main() -> ! {
     if let Some(peripherals) = cortex_m::Peripherals::take() {
         critical_section::with(|cs| *TIMER.borrow_ref_mut(cs) = Some(peripherals.SYST));
     }
-    let tests: [(&str, fn() -> Result); 13] = [
+    let tests: [Test; 13] = [
         ("order", order),
         (
             "a_join_carries_output_and_priority",
@@ -441,17 +392,5 @@ fn main() -> ! {
             pool_is_free_after_the_last_waker,
         ),
     ];
-    let mut failed = 0;
-    for (name, test) in tests {
-        hprint!("test {} ... ", name);
-        match test() {
-            Ok(()) => hprintln!("ok"),
-            Err(Failure(what, line)) => {
-                failed += 1;
-                hprintln!("FAILED: line {}: {}", line, what);
-            }
-        }
-    }
-    hprintln!("{} passed, {} failed", tests.len() - failed, failed);
-    exit(failed == 0)
+    run(&tests)
 }
