@@ -34,10 +34,26 @@ pub(crate) enum Target {
     CortexM4,
     /// Cortex-M0, whose atomics only load and store.
     CortexM0,
+    /// Cortex-M3.
+    CortexM3,
+    /// Cortex-M33, without the floating-point unit.
+    CortexM33,
+    /// RISC-V, 32 bits, without atomics.
+    RiscV32Imc,
+    /// RISC-V, 32 bits.
+    RiscV32Imac,
 }
 
 impl Target {
-    pub(crate) const ALL: [Target; 3] = [Target::RiscV, Target::CortexM4, Target::CortexM0];
+    pub(crate) const ALL: [Target; 7] = [
+        Target::RiscV,
+        Target::CortexM4,
+        Target::CortexM0,
+        Target::CortexM3,
+        Target::CortexM33,
+        Target::RiscV32Imc,
+        Target::RiscV32Imac,
+    ];
 
     /// Returns the compiler's name of the target.
     pub(crate) fn triple(self) -> &'static str {
@@ -45,6 +61,10 @@ impl Target {
             Target::RiscV => "riscv64gc-unknown-none-elf",
             Target::CortexM4 => "thumbv7em-none-eabi",
             Target::CortexM0 => "thumbv6m-none-eabi",
+            Target::CortexM3 => "thumbv7m-none-eabi",
+            Target::CortexM33 => "thumbv8m.main-none-eabi",
+            Target::RiscV32Imc => "riscv32imc-unknown-none-elf",
+            Target::RiscV32Imac => "riscv32imac-unknown-none-elf",
         }
     }
 
@@ -52,7 +72,8 @@ impl Target {
     fn standard_library(self) -> &'static str {
         match self {
             Target::RiscV => "core,alloc,compiler_builtins",
-            Target::CortexM4 | Target::CortexM0 => "core,compiler_builtins",
+            // `traces` has a heap.
+            _ => "core,alloc,compiler_builtins",
         }
     }
 }
@@ -121,7 +142,7 @@ impl BareMetal {
                 command
             }
         };
-        let name = target.triple().to_uppercase().replace('-', "_");
+        let name = target.triple().to_uppercase().replace(['-', '.'], "_");
         command.env(format!("CARGO_TARGET_{name}_LINKER"), self.linker());
         command.arg(subcommand).args(["--target", target.triple()]);
         if self == BareMetal::Debian {
@@ -218,7 +239,7 @@ mod tests {
         let command = BareMetal::Debian.cargo(Target::CortexM4, "build");
         assert_eq!(
             process::describe(&command),
-            "/usr/bin/cargo build --target thumbv7em-none-eabi -Zbuild-std=core,compiler_builtins \
+            "/usr/bin/cargo build --target thumbv7em-none-eabi -Zbuild-std=core,alloc,compiler_builtins \
              -Zbuild-std-features=compiler-builtins-mem"
         );
         let linker = command

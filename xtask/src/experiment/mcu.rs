@@ -1,5 +1,5 @@
-//! `mcu-switch` and `mcu-size`: instructions per switch and bytes, on a Cortex-M4 and, for what is
-//! in C++, on 32-bit RISC-V.
+//! `mcu-switch` and `mcu-size`: instructions per switch and bytes, on a Cortex-M4. What is in C++
+//! is also measured on 32-bit RISC-V, and switches of the Rust models on a Cortex-M0.
 //!
 //! CMake builds the C++ models, once for each compiler and optimisation. The Rust models are the
 //! firmware in `core/mcu/`. All count in the same way.
@@ -12,6 +12,7 @@ use crate::cpp::{self, Pace};
 use crate::firmware;
 use crate::process;
 use crate::progress::Progress;
+use crate::toolchain::Target;
 use anyhow::{Context, Result, ensure};
 use corank_report::row::Sample;
 use object::{Object, ObjectSection, SectionFlags};
@@ -113,10 +114,13 @@ pub(super) fn switches(quick: bool, listener: &mut Listener) -> Result<Map<Strin
             ("CORANK_BENCH_OPT", *level),
             ("CARGO_PROFILE_RELEASE_OPT_LEVEL", *level),
         ];
-        for features in [&["priority"][..], &[]] {
-            let progress = &mut listener.progress;
-            let rust = firmware::build_with("bench", features, &environment, progress)?;
-            run_and_read(&firmware::qemu(&rust), listener)?;
+        for target in [Target::CortexM4, Target::CortexM0] {
+            for features in [&["priority"], &["embassy-executor"]] {
+                let progress = &mut listener.progress;
+                let rust =
+                    firmware::build_large("bench", target, features, &environment, progress)?;
+                run_and_read(&firmware::qemu_large(target, &rust), listener)?;
+            }
         }
     }
     Ok(describe(quick))
@@ -266,7 +270,7 @@ pub(super) fn sizes(quick: bool, listener: &mut Listener) -> Result<Map<String, 
         figures.write()?;
     }
     for (level, opt) in &RUST_BUILDS[..if quick { 1 } else { RUST_BUILDS.len() }] {
-        for model in ["corank-rust", "embassy"] {
+        for model in ["corank-mcu", "corank-rust", "embassy"] {
             rust_sizes(model, level, opt, listener)?;
         }
     }

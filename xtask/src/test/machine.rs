@@ -15,6 +15,7 @@ use crate::toolchain::Target;
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 /// The folder of program tests.
@@ -316,7 +317,8 @@ pub(super) fn programs(context: &mut Context) -> Result<Outcome> {
     })
 }
 
-/// Tests the heapless storage on a Cortex-M4, and on a Cortex-M0.
+/// Tests the heapless storage and `corank-mcu` on a Cortex-M4, and on a Cortex-M0. The traces also
+/// run on 32-bit RISC-V.
 ///
 /// The firmware prints its counts through the debugger's channel.
 pub(super) fn cortex_m4(context: &mut Context) -> Result<Outcome> {
@@ -326,15 +328,66 @@ pub(super) fn cortex_m4(context: &mut Context) -> Result<Outcome> {
     ];
     let mut outcome = Outcome::default();
     for (target, machine) in boards {
-        let firmware = firmware::build("tests", target, &mut context.progress)?;
-        let finished = context.command(&firmware::qemu_machine(machine, &firmware))?;
-        let counted = Outcome::of_last_line(&finished.output, finished.success());
-        if counted.failed > 0 && finished.success() {
-            context.show(&finished.tail(40));
+        for name in ["tests", "mcu"] {
+            let firmware = firmware::build(name, target, &mut context.progress)?;
+            let run = firmware::qemu_machine(machine, &firmware);
+            outcome.add(firmware_tests(&run, context)?);
         }
-        outcome.add(counted);
+        let traces = firmware::build_large("traces", target, &[], &[], &mut context.progress)?;
+        outcome.add(firmware_tests(
+            &firmware::qemu_large(target, &traces),
+            context,
+        )?);
+    }
+    outcome.add(application(context)?);
+    let traces = firmware::riscv_traces(&mut context.progress)?;
+    outcome.add(firmware_tests(&traces, context)?);
+    for command in firmware::checks()? {
+        let finished = context.command(&command)?;
+        outcome.add(Outcome::of_command(&finished));
     }
     Ok(outcome)
+}
+
+/// Runs firmware whose last line has its counts.
+fn firmware_tests(run: &Command, context: &mut Context) -> Result<Outcome> {
+    let finished = context.command(run)?;
+    let counted = Outcome::of_last_line(&finished.output, finished.success());
+    if counted.failed > 0 && finished.success() {
+        context.show(&finished.tail(40));
+    }
+    Ok(counted)
+}
+
+/// What the application prints, also under embassy-executor.
+const APPLICATION: &str = "\
+12 ms: 1
+22 ms: 4
+32 ms: 9
+39 ms: 10000
+42 ms: 16
+52 ms: 25
+62 ms: 36
+72 ms: 49
+76 ms: 10201
+82 ms: 64
+92 ms: 81
+102 ms: 100
+126 ms: total 20586, late true
+";
+
+/// Runs the application for embassy's crates.
+fn application(context: &mut Context) -> Result<Outcome> {
+    let target = Target::CortexM4;
+    let features = ["application"];
+    let progress = &mut context.progress;
+    let firmware = firmware::build_large("application", target, &features, &[], progress)?;
+    let finished = context.command(&firmware::qemu_large(target, &firmware))?;
+    if finished.success() && finished.output.ends_with(APPLICATION) {
+        return Ok(Outcome::passed());
+    }
+    context.show(&finished.tail(40));
+    Ok(Outcome::failed())
 }
 
 /// Returns the end of what a program printed, and before that what failed in it.

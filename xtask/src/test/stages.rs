@@ -287,7 +287,7 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "cortex-m4",
-        about: "the heapless storage on a Cortex-M4 and a Cortex-M0, in QEMU",
+        about: "the heapless storage and corank-mcu on a Cortex-M4, a Cortex-M0 and 32-bit RISC-V, in QEMU; corank-mcu checked for six targets",
         sources: Sources::Path("core/mcu/src/bin/tests.rs"),
         reads: CORE,
         limit: minutes(5),
