@@ -3,6 +3,8 @@
 
 #![cfg(feature = "alloc")]
 
+extern crate alloc;
+
 mod common;
 #[path = "common/failing.rs"]
 mod failing;

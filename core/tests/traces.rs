@@ -7,7 +7,11 @@
 #[path = "../conformance/src/held.rs"]
 mod held;
 #[path = "../conformance/src/platform.rs"]
-#[allow(unreachable_pub, reason = "public in the crate whose part it is")]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "public in the crate whose part it is"
+)]
 mod platform;
 #[path = "../conformance/src/primitives.rs"]
 mod primitives;

@@ -31,6 +31,9 @@ use crate::reactor::ReadyEvents;
 use crate::shared::{Shared, WorkerEntry, WorkerRole};
 use crate::time::{self, nanoseconds};
 
+#[cfg(test)]
+mod traces;
+
 /// Limits the polls of a busy worker between two checks for events.
 pub const POLLS_PER_CHECK: u64 = 61;
 /// Bounds the time of a batch: a busy worker begins as many polls between two checks as took this
@@ -119,43 +122,90 @@ impl<V: ExternalScheduler> SystemView for CountingView<'_, V> {
 
 /// Makes this thread the worker with this number until the runtime stops.
 pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler, number: usize) {
-    let _driving = Driving::begin();
-    let parker = &Arc::new(Parker::current());
-    let waker = Arc::new(WorkerWaker::new(shared, parker));
-    let worker = shared.executor.worker(number, Waker::from(waker));
-    worker.set_levels(shared.urgent_levels());
-    let entry = WorkerEntry {
-        parker: parker.clone(),
-        worker: worker.id(),
-        elsewhere: worker.id_elsewhere(),
-        number,
-        role: WorkerRole::Worker,
-        sleeper: None,
-    };
-    shared.add_entry(entry, shared.urgent_levels());
-    let counting = CountingView { view, parker };
-    // Where all workers have one set of queues, they share this as well.
-    let shard = number % shared.reclaim.len();
-    let (own, reclaim) = (&shared.executor.shards()[shard], &shared.reclaim[shard]);
-    let mut ready_events = ReadyEvents::new();
-    let mut batch = Batch::new();
-    let mut own_check = 0;
-    let mut short_polling = false;
-    let mut short_batches = 0_u32;
+    let mut worker = WorkerLoop::begin(shared, view, number);
     while !shared.stopping.load(Ordering::Acquire) {
+        worker.turn();
+    }
+}
+
+/// The loop of the worker on this thread.
+struct WorkerLoop<'a, V> {
+    shared: &'a Shared,
+    view: &'a V,
+    parker: Arc<Parker>,
+    worker: AnyWorker<'a>,
+    /// The number of its shard; 0 where all workers have one set of queues, and share the rest too.
+    shard: usize,
+    ready_events: ReadyEvents,
+    batch: Batch,
+    /// When it has checked for events last.
+    own_check: u64,
+    short_polling: bool,
+    /// Batches with short polls in a row.
+    short_batches: u32,
+    _driving: Driving,
+}
+
+impl<'a, V: ExternalScheduler> WorkerLoop<'a, V> {
+    fn begin(shared: &'a Arc<Shared>, view: &'a V, number: usize) -> Self {
+        let driving = Driving::begin();
+        let parker = Arc::new(Parker::current());
+        let waker = Arc::new(WorkerWaker::new(shared, &parker));
+        let worker = shared.executor.worker(number, Waker::from(waker));
+        worker.set_levels(shared.urgent_levels());
+        let entry = WorkerEntry {
+            parker: parker.clone(),
+            worker: worker.id(),
+            elsewhere: worker.id_elsewhere(),
+            number,
+            role: WorkerRole::Worker,
+            sleeper: None,
+        };
+        shared.add_entry(entry, shared.urgent_levels());
+        Self {
+            shared,
+            view,
+            parker,
+            worker,
+            shard: number % shared.reclaim.len(),
+            ready_events: ReadyEvents::new(),
+            batch: Batch::new(),
+            own_check: 0,
+            short_polling: false,
+            short_batches: 0,
+            _driving: driving,
+        }
+    }
+
+    /// Polls a batch of coroutines, and then checks for events, steps aside or parks.
+    ///
+    /// Returns how the batch ended.
+    fn turn(&mut self) -> Step {
+        let (shared, parker) = (self.shared, &*self.parker);
+        let (view, ready_events) = (self.view, &mut self.ready_events);
+        let (own, reclaim) = (
+            &shared.executor.shards()[self.shard],
+            &shared.reclaim[self.shard],
+        );
+        let counting = CountingView { view, parker };
         let start = time::clock();
         parker.begin_batch(start);
-        let (step, polls) = worker.run_some(&counting, batch.limit());
+        let (step, polls) = self.worker.run_some(&counting, self.batch.limit());
         shared.note_progress();
         let now = time::clock();
         parker.count_batch(now);
         reclaim.check(own, now, polls);
         if polls > 0 {
-            worker.keep_to_itself(now - start < nanoseconds(WORTH_A_CALL) * polls);
-            short_polling = now - start < nanoseconds(SHORT_POLLS);
-            short_batches = if short_polling { short_batches + 1 } else { 0 };
-            if short_batches == SHORT_BATCHES {
-                short_batches = 0;
+            let is_short = now - start < nanoseconds(WORTH_A_CALL) * polls;
+            self.worker.keep_to_itself(is_short);
+            self.short_polling = now - start < nanoseconds(SHORT_POLLS);
+            self.short_batches = if self.short_polling {
+                self.short_batches + 1
+            } else {
+                0
+            };
+            if self.short_batches == SHORT_BATCHES {
+                self.short_batches = 0;
                 shared.relieve_spares();
             } else if polls == 1 && now - start >= shared.spare_after {
                 // Of several polls, one may have lasted because Linux left the thread aside.
@@ -164,31 +214,32 @@ pub(crate) fn serve(shared: &Arc<Shared>, view: &impl ExternalScheduler, number:
         }
         match step {
             Step::Ran => {
-                batch.adapt(polls, now - start);
-                if short_polling {
+                self.batch.adapt(polls, now - start);
+                if self.short_polling {
                     shared.watch.begin_short_polling(parker);
                 } else {
                     shared
                         .watch
                         .end_short_polling(parker, || shared.wake_successor());
                 }
-                if is_check_due(shared, own_check, now) {
-                    own_check = now;
-                    shared.reactor.check(&mut ready_events, now);
+                if is_check_due(shared, self.own_check, now) {
+                    self.own_check = now;
+                    shared.reactor.check(ready_events, now);
                 }
             }
             Step::Elsewhere => {
                 shared.aside(|| view.step_aside());
-                shared.reactor.check(&mut ready_events, time::clock());
+                shared.reactor.check(ready_events, time::clock());
             }
             Step::Idle if shared.executor.fire_due(now) > 0 => {}
             Step::Idle => {
                 view.idle();
                 let reclaim = reclaim.next();
-                park(shared, parker, short_polling, reclaim, &mut ready_events);
+                park(shared, parker, self.short_polling, reclaim, ready_events);
             }
         }
-        wake_waiters(&worker, &mut ready_events);
+        wake_waiters(&self.worker, ready_events);
+        step
     }
 }
 

@@ -17,8 +17,8 @@ use core::fmt;
 
 use corank_model::TRACES;
 
-pub use platform::{Configure, CorePlatform, Verdict, replay_all};
-pub use served::Workers;
+pub use platform::{Configure, CorePlatform, Drive, Verdict, replay_all, replay_on};
+pub use served::{Driver, Workers};
 
 /// The result of replaying every trace on each kind of executor.
 #[derive(Clone, Debug)]

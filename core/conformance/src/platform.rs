@@ -14,7 +14,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use super::primitives::{Got, Held, Shared, primitives};
-use super::served::{Handle, Served, Workers};
+use super::served::{Driver, Handle, Served, Workers};
 use corank::{
     Config, CoroutineId, Demotion, JoinError, Policy, Priority, Step, SystemView, yield_now,
 };
@@ -57,11 +57,23 @@ pub fn replay_all(
     traces: impl Iterator<Item = &'static (&'static str, &'static str)>,
     workers: Workers,
 ) -> Verdict {
+    replay_on(traces, &mut CorePlatform::new(workers))
+}
+
+/// Replays `traces` as [`replay_all`] does, on a platform of another kind.
+///
+/// # Panics
+/// If a question of a trace cannot be answered.
+#[must_use]
+pub fn replay_on(
+    traces: impl Iterator<Item = &'static (&'static str, &'static str)>,
+    platform: &mut CorePlatform,
+) -> Verdict {
     let mut verdict = Verdict::default();
     for (name, text) in traces {
         let file = format!("spec/traces/{name}.trace");
         let trace = Trace::parse(&file, text).expect("the traces are well-formed");
-        match replay(&trace, &mut CorePlatform::new(workers)) {
+        match replay(&trace, platform) {
             Ok(report) => {
                 assert_eq!(report.unanswered, 0, "{file}");
                 match report.skipped {
@@ -88,12 +100,21 @@ fn panic_on_purpose() -> ! {
 /// An executor that the replayer drives.
 pub struct CorePlatform {
     inner: Rc<Inner>,
-    workers: Workers,
-    configure: Configure,
+    serve: Serve,
 }
 
 /// What a user of the platform adds to the configuration of each scene's executor.
 pub type Configure = Rc<dyn Fn(Config, &Settings) -> Config>;
+
+/// Starts a platform's loop with an executor of this configuration, for one scene.
+pub type Drive = Rc<dyn Fn(Config) -> Rc<dyn Driver>>;
+
+/// How the executor of a scene is made, and what polls its coroutines.
+#[derive(Clone)]
+enum Serve {
+    By(Workers, Configure),
+    Driven(Drive),
+}
 
 #[derive(Default)]
 struct Inner {
@@ -359,10 +380,19 @@ impl CorePlatform {
     /// Creates the platform, whose executors `configure` may let an observer watch.
     #[must_use]
     pub fn configured(workers: Workers, configure: Configure) -> Self {
+        Self::served(Serve::By(workers, configure))
+    }
+
+    /// Creates the platform, whose executors run in a platform's own loop.
+    #[must_use]
+    pub fn driven(drive: Drive) -> Self {
+        Self::served(Serve::Driven(drive))
+    }
+
+    fn served(serve: Serve) -> Self {
         CorePlatform {
             inner: Rc::default(),
-            workers,
-            configure,
+            serve,
         }
     }
 }
@@ -385,16 +415,15 @@ impl Platform for CorePlatform {
         if let Some(capacity) = settings.capacity {
             config = config.capacity(capacity);
         }
-        let (workers, configure) = (self.workers, self.configure.clone());
-        config = configure(config, settings);
-        drop(core::mem::replace(
-            self,
-            CorePlatform::configured(workers, configure),
-        ));
+        let serve = self.serve.clone();
+        drop(core::mem::replace(self, Self::served(serve)));
         self.inner
             .asks
             .set(settings.global == model::Global::Strict);
-        let executor = Served::new(config, workers);
+        let executor = match &self.serve {
+            Serve::By(workers, configure) => Served::new(configure(config, settings), *workers),
+            Serve::Driven(drive) => Served::Driven(drive(config)),
+        };
         *self.inner.shared.borrow_mut() = Some(primitives(settings, &executor));
         *self.inner.executor.borrow_mut() = Some(Rc::new(executor));
     }

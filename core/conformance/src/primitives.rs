@@ -53,6 +53,7 @@ pub(crate) fn primitives(settings: &Settings, executor: &Served) -> Rc<dyn Share
         Served::Shared(executor) => shared_primitives(settings, executor),
         #[cfg(feature = "std")]
         Served::Threads(executor) => shared_primitives(settings, executor),
+        Served::Driven(driver) => shared_primitives(settings, driver.executor()),
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! What a test says of the one holds for the others.
 
+use alloc::rc::Rc;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
@@ -25,11 +26,27 @@ pub enum Workers {
     Threads,
 }
 
+/// A scene's executor in the loop of a platform, whose thread or hart polls its coroutines.
+///
+/// The replayer does on its own thread what a scene does outside of polls. So it must be
+/// alone while it does: between two calls of [`step`](Self::step), the loop polls nothing.
+pub trait Driver {
+    /// Returns the executor, which has the configuration of the scene.
+    fn executor(&self) -> &SharedExecutor;
+
+    /// Lets the loop make one step, while the system view says `elsewhere`.
+    fn step(&self, elsewhere: Option<Priority>) -> Step;
+
+    /// Makes the time of the executor's clock `now`.
+    fn advance(&self, now: u64);
+}
+
 pub(crate) enum Served {
     Single(Executor),
     Shared(SharedExecutor),
     #[cfg(feature = "std")]
     Threads(SharedExecutor),
+    Driven(Rc<dyn Driver>),
 }
 
 /// A future for a shared executor that one thread at a time uses, and drops.
@@ -72,6 +89,10 @@ macro_rules! either {
             Served::Shared($executor) => $call,
             #[cfg(feature = "std")]
             Served::Threads($executor) => $call,
+            Served::Driven(driver) => {
+                let $executor = driver.executor();
+                $call
+            }
         }
     };
 }
@@ -103,6 +124,9 @@ impl Served {
             Self::Threads(executor) => {
                 Handle::Shared(executor.spawn(priority, OnOneThread(future))?)
             }
+            Self::Driven(driver) => {
+                Handle::Shared(driver.executor().spawn(priority, OnOneThread(future))?)
+            }
         })
     }
 
@@ -116,6 +140,7 @@ impl Served {
             }
             // Workers come and go between two steps.
             Self::Shared(executor) => (executor.worker(Waker::noop().clone())).step_under(view),
+            Self::Driven(driver) => driver.step(view.most_urgent_elsewhere()),
         }
     }
 
@@ -143,8 +168,13 @@ impl Served {
         either!(self, executor => executor.ready())
     }
 
-    pub(crate) fn advance(&self, now: u64) -> usize {
-        either!(self, executor => executor.advance(now))
+    pub(crate) fn advance(&self, now: u64) {
+        match self {
+            Self::Driven(driver) => driver.advance(now),
+            _ => {
+                either!(self, executor => executor.advance(now));
+            }
+        }
     }
 
     pub(crate) fn published(&self) -> &Published {
