@@ -58,8 +58,38 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
+/// What should have been so instead of a step that breaks a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// The coroutine is ready.
+    Ready(Id),
+    /// It is picked next; `None` if nothing is ready.
+    Runs(Option<Id>),
+    /// It has this level.
+    Level(Id, u8),
+}
+
+/// What is known of a coroutine that has not exited.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    pub(crate) level: Option<u8>,
+    /// Its place in the ready queue of its level, if it is ready.
+    pub(crate) stamp: Option<u64>,
+    /// Whether its state is known.
+    pub(crate) is_known: bool,
+}
+
+/// Why the level of a coroutine may not follow from its base and lenders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// It was re-prioritised.
+    Base,
+    /// What is donated to it has changed, or its level.
+    Waits,
+}
+
 /// The rule that a step breaks, and how.
-type Broken = (&'static str, String);
+pub(crate) type Broken = (&'static str, String);
 
 /// Checks a recording by the contract.
 ///
@@ -98,7 +128,7 @@ pub fn check(recording: &Recording) -> Result<Checked, Box<Violation>> {
     })
 }
 
-struct Checker<'a> {
+pub(crate) struct Checker<'a> {
     recording: &'a Recording,
     lost_before: bool,
     /// The latest coroutine of each slot.
@@ -109,15 +139,19 @@ struct Checker<'a> {
     /// A blocked coroutine that a wake has reached: it must become ready at once.
     awaits_ready: Option<Id>,
     /// Coroutines whose level may not follow from their base and lenders, until the next pick.
-    changed: Vec<Id>,
+    changed: Vec<(Id, Cause)>,
     picks: usize,
     /// Picks since the last one that was not of the most urgent level.
     since_reserved: Option<u32>,
     last_order: Option<u64>,
+    /// The donations that go on.
+    donations: usize,
+    /// What should have been so instead, once a step has broken a rule.
+    pub(crate) expected: Option<Expected>,
 }
 
 impl<'a> Checker<'a> {
-    fn new(recording: &'a Recording, ordered: &Ordered) -> Self {
+    pub(crate) fn new(recording: &'a Recording, ordered: &Ordered) -> Self {
         let nothing = if ordered.lost_before {
             None
         } else {
@@ -132,8 +166,40 @@ impl<'a> Checker<'a> {
             awaits_ready: None,
             changed: Vec::new(),
             picks: 0,
-            since_reserved: None,
+            since_reserved: (!ordered.lost_before).then_some(0),
             last_order: None,
+            donations: 0,
+            expected: None,
+        }
+    }
+
+    /// Tests whether a worker polls a coroutine, as far as that is known.
+    pub(crate) fn polls_any(&self) -> bool {
+        self.running
+            .iter()
+            .any(|running| matches!(running, Some(Some(_))))
+    }
+
+    /// Tests whether no coroutine is polled, and none donates, as far as that is known.
+    pub(crate) fn is_quiet(&self) -> bool {
+        !self.polls_any() && self.donations == 0 && self.awaits_ready.is_none()
+    }
+
+    /// Returns what is known of a coroutine; `None` if it is not there.
+    pub(crate) fn known(&self, id: Id) -> Option<Known> {
+        let task = self.task(id).filter(|task| task.state != State::Exited)?;
+        Some(Known {
+            level: task.level,
+            stamp: task.stamp,
+            is_known: task.state != State::Unknown,
+        })
+    }
+
+    /// Notes that the most urgent coroutine should be picked.
+    fn expect_first(&mut self) {
+        if self.recording.header.settings.bounded == 0 {
+            let first = self.queues.most_urgent(u64::MAX);
+            self.expected = Some(Expected::Runs(first.map(|(_, id)| id)));
         }
     }
 
@@ -141,12 +207,14 @@ impl<'a> Checker<'a> {
         scene::name(self.recording, id)
     }
 
-    fn step(&mut self, step: &Step) -> Result<(), Broken> {
+    /// Goes on by one step; the checker is of no use after one that breaks a rule.
+    pub(crate) fn step(&mut self, step: &Step) -> Result<(), Broken> {
         self.follows(step)?;
         if let Some(woken) = self.awaits_ready.take()
             && (step.kind, step.id) != (StepKind::Of(Kind::Ready), woken)
         {
             let name = self.name(woken);
+            self.expected = Some(Expected::Ready(woken));
             return Err((
                 "W1",
                 format!("the wake of {name}, which is blocked, was lost"),
@@ -170,7 +238,9 @@ impl<'a> Checker<'a> {
                     Kind::Resume => self.resume(step)?,
                     _ => {}
                 }
-                self.changed.extend((kind == Kind::Base).then_some(step.id));
+                if kind == Kind::Base {
+                    self.changed.push((step.id, Cause::Base));
+                }
                 Ok(())
             }
         }
@@ -192,18 +262,17 @@ impl<'a> Checker<'a> {
 
     fn spawn(&mut self, step: &Step) -> Result<(), Broken> {
         let Id { slot, generation } = step.id;
-        if let Some((former, task)) = self.tasks.get(&slot)
-            && task.state != State::Exited
-            && task.state != State::Unknown
-        {
-            let former = self.name(Id {
-                slot,
-                generation: *former,
-            });
-            return Err((
-                "C2",
-                format!("slot {slot} is used again, but {former} has not exited"),
-            ));
+        if let Some((former, task)) = self.tasks.get(&slot) {
+            let (state, generation) = (task.state, *former);
+            let former = self.name(Id { slot, generation });
+            if state == State::Exited && generation == step.id.generation {
+                let text = format!("a new coroutine has the identifier of {former}, which exited");
+                return Err(("C4", text));
+            }
+            if state != State::Exited && state != State::Unknown {
+                let text = format!("slot {slot} is used again, but {former} has not exited");
+                return Err(("C2", text));
+            }
         }
         self.tasks.insert(
             slot,
@@ -263,6 +332,7 @@ impl<'a> Checker<'a> {
         task.stamp = Some(stamp);
         task.level = Some(level);
         task.woken = false;
+        task.has_moved = false;
     }
 
     fn leave_queue(&mut self, id: Id) {
@@ -307,6 +377,7 @@ impl<'a> Checker<'a> {
         let task = self.task_mut(step.id);
         let level = *task.level.get_or_insert(step.level);
         if level != step.level {
+            self.expected = Some(Expected::Level(step.id, level));
             let name = self.name(step.id);
             return Err((
                 "P5",
@@ -330,6 +401,7 @@ impl<'a> Checker<'a> {
                 return Err(("H1", format!("{name} is polled by {other} already")));
             }
             _ => {
+                self.expect_first();
                 return Err((
                     "S3",
                     format!("{name} is {state}, and only a ready one runs"),
@@ -372,6 +444,7 @@ impl<'a> Checker<'a> {
                 && !is_spare
                 && (self.since_reserved).is_none_or(|picks| picks + 1 >= settings.bounded);
             if !allowed {
+                self.expect_first();
                 let waiting = self.name(waiting);
                 let text = format!(
                     "{name} of level {} is picked while {waiting} is ready at level {level}",
@@ -384,16 +457,23 @@ impl<'a> Checker<'a> {
         } else if !is_spare && let Some(picks) = &mut self.since_reserved {
             *picks = picks.saturating_add(1);
         }
-        let is_known = self.task_mut(step.id).stamp.is_some();
+        let task = self.task_mut(step.id);
+        let (is_known, has_moved) = (task.stamp.is_some(), task.has_moved);
         let first = self.queues.first(step.level);
-        if let Some(first) = first.filter(|&first| is_known && first != step.id) {
-            let first = self.name(first);
-            return Err((
+        let Some(first) = first.filter(|&first| is_known && first != step.id) else {
+            return Ok(());
+        };
+        self.expect_first();
+        let (first, level) = (self.name(first), step.level);
+        Err(if has_moved {
+            let text = format!("{name} came to level {level} after {first}, which is ready there");
+            ("R2", text)
+        } else {
+            (
                 "O2",
-                format!("{first} became ready at level {} before {name}", step.level),
-            ));
-        }
-        Ok(())
+                format!("{first} became ready at level {level} before {name}"),
+            )
+        })
     }
 
     fn end_poll(&mut self, step: &Step, kind: Kind) -> Result<(), Broken> {
@@ -403,6 +483,7 @@ impl<'a> Checker<'a> {
         }
         let task = self.task_mut(step.id);
         if kind == Kind::Block && task.woken {
+            self.expected = Some(Expected::Ready(step.id));
             let name = self.name(step.id);
             return Err((
                 "W3",

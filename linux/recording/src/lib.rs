@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod cut;
 mod format;
 mod order;
 mod read;
@@ -9,6 +10,7 @@ mod summary;
 mod write;
 
 pub use check::{Checked, Violation, check, full_name, ring_name};
+pub use cut::{CutError, Scene, cut};
 pub use format::{Id, Kind, Layout, Port, Role, Settings, VERSION};
 pub use order::{Ordered, Step, StepKind};
 pub use read::{Damage, Event, Recording, RecordingHeader, RingEvents};

@@ -31,6 +31,17 @@ pub struct Step {
     pub kind: StepKind,
 }
 
+impl Step {
+    /// Returns the coroutines that the step is about.
+    pub(crate) fn coroutines(&self) -> impl Iterator<Item = Id> + use<> {
+        let other = match self.kind {
+            StepKind::Lend(other) | StepKind::Unlend(other) => other,
+            StepKind::Of(_) => None,
+        };
+        [Some(self.id), other].into_iter().flatten()
+    }
+}
+
 /// All steps of a recording that are left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ordered {

@@ -112,6 +112,15 @@ fn a_new_level_moves_to_the_tail() {
     passes(&script);
 }
 
+#[test]
+fn a_new_level_that_overtakes_breaks_r2() {
+    let mut script = Script::new(1);
+    script.add(Kind::Spawn, 0, 9).add(Kind::Spawn, 1, 5);
+    script.add(Kind::Base, 1, 9).add(Kind::Level, 1, 9);
+    script.add(Kind::Pick, 1, 9);
+    assert_eq!(broken(&script).0, "R2");
+}
+
 /// A waiter of level 2 donates to a holder of level 40.
 fn donation() -> Script {
     let mut script = Script::new(1);
@@ -166,8 +175,7 @@ fn a_base_level_that_does_not_count_breaks_r1() {
     let mut script = Script::new(1);
     script.add(Kind::Spawn, 0, 9).add(Kind::Base, 0, 12);
     script.add(Kind::Pick, 0, 9);
-    // More urgent than its base, without a lender.
-    assert_eq!(broken(&script).0, "I4");
+    assert_eq!(broken(&script).0, "R1");
     let mut script = Script::new(1);
     script.add(Kind::Spawn, 0, 9).add(Kind::Base, 0, 5);
     script.add(Kind::Pick, 0, 9);
@@ -222,6 +230,14 @@ fn a_slot_that_is_used_twice_breaks_c2() {
 }
 
 #[test]
+fn an_identifier_that_is_given_twice_breaks_c4() {
+    let mut script = Script::new(1);
+    script.add(Kind::Spawn, 0, 9).add(Kind::Cancel, 0, 0);
+    script.add(Kind::Spawn, 0, 9);
+    assert_eq!(broken(&script).0, "C4");
+}
+
+#[test]
 fn a_stale_identifier_breaks_c3() {
     let mut script = Script::new(1);
     script.add(Kind::Spawn, 0, 9).add(Kind::Cancel, 0, 0);
@@ -270,12 +286,24 @@ fn reserved_picks_come_once_in_k() {
     settings.bounded = 3;
     let mut script = Script::with(&settings);
     script.add(Kind::Spawn, 0, 9).add(Kind::Spawn, 1, 3);
-    script.add(Kind::Pick, 0, 9).add(Kind::Yield, 0, 9);
     for _ in 0..2 {
-        script.add(Kind::Pick, 1, 3).add(Kind::Yield, 1, 3);
+        for _ in 0..2 {
+            script.add(Kind::Pick, 1, 3).add(Kind::Yield, 1, 3);
+        }
+        script.add(Kind::Pick, 0, 9).add(Kind::Yield, 0, 9);
     }
-    script.add(Kind::Pick, 0, 9).add(Kind::Yield, 0, 9);
     passes(&script);
+    script.add(Kind::Pick, 1, 3).add(Kind::Yield, 1, 3);
+    script.add(Kind::Pick, 0, 9);
+    assert_eq!(broken(&script).0, "B2");
+}
+
+#[test]
+fn the_first_reserved_pick_is_the_kth() {
+    let mut settings = settings(1, 64);
+    settings.bounded = 3;
+    let mut script = Script::with(&settings);
+    script.add(Kind::Spawn, 0, 9).add(Kind::Spawn, 1, 3);
     script.add(Kind::Pick, 1, 3).add(Kind::Yield, 1, 3);
     script.add(Kind::Pick, 0, 9);
     assert_eq!(broken(&script).0, "B2");

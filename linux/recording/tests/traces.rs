@@ -1,114 +1,16 @@
 //! The check agrees with every conformance trace, on each kind of executor.
 
 mod common;
+#[path = "common/recorder.rs"]
+mod recorder;
 
-use common::Script;
-use corank::{Config, CoroutineId, Exit, Observer, Priority};
+use corank::Config;
 use corank_conformance::{CorePlatform, Workers};
-use corank_model::{Policy, Settings, TRACES, Trace, replay};
-use corank_recording::{Id, Kind, check};
+use corank_model::{Settings, TRACES, Trace, replay};
+use corank_recording::check;
+use recorder::Recorder;
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Mutex;
-
-/// Records the executor of one scene, in which one thread at a time acts.
-struct Recorder(Mutex<State>);
-
-struct State {
-    script: Script,
-    /// The coroutine whose poll has ended, until it is known how.
-    ended: Option<CoroutineId>,
-}
-
-fn target(id: CoroutineId) -> Id {
-    let bits = id.to_bits();
-    Id {
-        slot: bits as u32,
-        generation: (bits >> 32) as u16,
-    }
-}
-
-impl Recorder {
-    fn new(scene: &Settings) -> Self {
-        let mut settings = common::settings(1, 1 << 12);
-        settings.demotes = scene.demotion.is_some();
-        if let Policy::Bounded(every) = scene.policy {
-            settings.bounded = every;
-        }
-        Self(Mutex::new(State {
-            script: Script::with(&settings),
-            ended: None,
-        }))
-    }
-
-    fn add(&self, kind: Kind, id: CoroutineId, level: u8) {
-        let script = &mut self.0.lock().unwrap().script;
-        script.on(0, kind, target(id), level);
-    }
-
-    /// Adds how a poll went on, if it has just ended, and otherwise what happens beside polls.
-    fn add_end(&self, kind: Kind, otherwise: Kind, id: CoroutineId, level: u8) {
-        let has_ended = self.0.lock().unwrap().ended.take_if(|ended| *ended == id);
-        self.add(has_ended.map_or(otherwise, |_| kind), id, level);
-    }
-
-    fn add_two(&self, kind: Kind, lender: CoroutineId, borrower: CoroutineId) {
-        self.add(Kind::Borrower, borrower, 0);
-        self.add(kind, lender, 0);
-    }
-}
-
-// SAFETY: it writes into memory of its own and does not call the executor.
-unsafe impl Observer for Recorder {
-    fn spawned(&self, id: CoroutineId, priority: Priority) {
-        self.add(Kind::Spawn, id, priority.level());
-    }
-
-    fn wake_applied(&self, id: CoroutineId) {
-        self.add(Kind::Wake, id, 0);
-    }
-
-    fn woken(&self, id: CoroutineId, priority: Priority) {
-        self.add_end(Kind::Yield, Kind::Ready, id, priority.level());
-    }
-
-    fn poll_started(&self, id: CoroutineId, priority: Priority) {
-        self.add(Kind::Pick, id, priority.level());
-    }
-
-    fn poll_ended(&self, id: CoroutineId) {
-        self.0.lock().unwrap().ended = Some(id);
-    }
-
-    fn blocked(&self, id: CoroutineId) {
-        self.add_end(Kind::Block, Kind::Block, id, 0);
-    }
-
-    fn reprioritized(&self, id: CoroutineId, _: Priority, to: Priority) {
-        self.add(Kind::Level, id, to.level());
-    }
-
-    fn base_changed(&self, id: CoroutineId, base: Priority) {
-        self.add(Kind::Base, id, base.level());
-    }
-
-    fn donation_began(&self, lender: CoroutineId, borrower: CoroutineId) {
-        self.add_two(Kind::Lend, lender, borrower);
-    }
-
-    fn donation_ended(&self, lender: CoroutineId, borrower: CoroutineId) {
-        self.add_two(Kind::Unlend, lender, borrower);
-    }
-
-    fn exited(&self, id: CoroutineId, exit: Exit) {
-        let kind = match exit {
-            Exit::Finished => Kind::Finish,
-            Exit::Cancelled => Kind::Cancel,
-            Exit::Panicked => Kind::Panic,
-        };
-        self.add_end(kind, kind, id, 0);
-    }
-}
 
 /// Replays all traces, and returns how many steps were checked.
 fn check_all(workers: Workers) -> usize {
@@ -128,8 +30,7 @@ fn check_all(workers: Workers) -> usize {
         assert!(result.is_ok(), "{name}: {result:?}");
         drop(platform);
         for recorder in recorders.take() {
-            let recording = recorder.0.lock().unwrap().script.read();
-            match check(&recording) {
+            match check(&recorder.read()) {
                 Ok(checked) => steps += checked.steps,
                 Err(violation) => panic!("{name}, {workers:?}: {violation}"),
             }

@@ -187,3 +187,31 @@ fn damaged_files_are_refused_with_the_reason() {
         "{text}"
     );
 }
+
+#[test]
+fn steps_of_a_recording_become_a_conformance_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = recorded(folder.path(), "shop");
+    let out = folder.path().join("joins-of-a-shop.trace");
+    let out_text = out.to_str().unwrap();
+    for arguments in [
+        &["--trace", out_text][..],
+        &["--trace", out_text, "--cut", "12..40"],
+    ] {
+        let output = trace(arguments, &[&path]);
+        assert!(output.status.success(), "{output:?}");
+        let text = fs::read_to_string(&out).unwrap();
+        let scene = corank_model::Trace::parse(out_text, &text).unwrap();
+        assert_eq!(scene.name, "joins-of-a-shop");
+        assert!(text.contains("join answer-"), "{text}");
+        let on_model = corank_model::replay(&scene, &mut corank_model::Model::default());
+        assert!(on_model.is_ok(), "{on_model:?}\n{text}");
+        let mut core = corank_conformance::CorePlatform::new(corank_conformance::Workers::One);
+        let on_core = corank_model::replay(&scene, &mut core);
+        assert!(on_core.is_ok(), "{on_core:?}\n{text}");
+    }
+    let output = trace(&["--cut", "40..12", "--trace", out_text], &[&path]);
+    assert!(text(&output.stderr).contains("120..180"), "{output:?}");
+    let output = trace(&["--trace", out_text], &[&path, &path]);
+    assert!(text(&output.stderr).contains("one recording"), "{output:?}");
+}

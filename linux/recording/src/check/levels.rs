@@ -1,7 +1,7 @@
 //! Effective levels: what follows from bases and donations (rules P5, R1 to R4, I1 to I8).
 
 use super::task::{State, Task};
-use super::{Broken, Checker};
+use super::{Broken, Cause, Checker, Expected};
 use crate::format::Id;
 use crate::order::Step;
 
@@ -10,6 +10,10 @@ impl Checker<'_> {
         let task = self.task_mut(step.id);
         let state = task.state;
         if task.level == Some(step.level) {
+            // In a poll, more may follow before the next pick.
+            if !self.polls_any() {
+                self.expect_first();
+            }
             let name = self.name(step.id);
             return Err((
                 "R3",
@@ -21,7 +25,8 @@ impl Checker<'_> {
             let woken = task.woken;
             self.leave_queue(step.id);
             self.enqueue(step.id, step.level);
-            self.task_mut(step.id).woken = woken;
+            let task = self.task_mut(step.id);
+            (task.woken, task.has_moved) = (woken, true);
         } else {
             task.level = Some(step.level);
         }
@@ -31,18 +36,19 @@ impl Checker<'_> {
 
     /// Notes that the levels of a coroutine and of its borrowers are to be checked.
     fn note_change(&mut self, id: Id) {
-        self.changed.push(id);
+        self.changed.push((id, Cause::Waits));
         let borrowers = self.task_mut(id).borrowers.clone();
-        self.changed.extend(borrowers);
+        (self.changed).extend(borrowers.into_iter().map(|id| (id, Cause::Waits)));
     }
 
     pub(super) fn lend(&mut self, step: &Step, borrower: Option<Id>) -> Result<(), Broken> {
         self.find(step)?;
         if let Some(borrower) = borrower {
             self.task_mut(step.id).borrowers.push(borrower);
+            self.donations += 1;
             if self.task(borrower).is_some() {
                 self.task_mut(borrower).lenders.push(step.id);
-                self.changed.push(borrower);
+                self.changed.push((borrower, Cause::Waits));
             }
         }
         Ok(())
@@ -61,13 +67,14 @@ impl Checker<'_> {
             Some(_) => take(&mut self.task_mut(step.id).borrowers, borrower),
             None => false,
         };
+        self.donations -= usize::from(lent);
         if !lent && !self.lost_before {
             let (lender, borrower) = (self.name(step.id), self.name(borrower));
             return Err(("I4", format!("{lender} donates nothing to {borrower}")));
         }
         if self.task(borrower).is_some() {
             take(&mut self.task_mut(borrower).lenders, step.id);
-            self.changed.push(borrower);
+            self.changed.push((borrower, Cause::Waits));
         }
         Ok(())
     }
@@ -78,7 +85,7 @@ impl Checker<'_> {
             self.changed.clear();
         }
         let mut later = Vec::new();
-        for id in std::mem::take(&mut self.changed) {
+        for (id, cause) in std::mem::take(&mut self.changed) {
             let Some(task) = self.task(id) else { continue };
             let (Some(base), Some(level)) = (task.base, task.level) else {
                 continue;
@@ -92,7 +99,7 @@ impl Checker<'_> {
                 lender.level.filter(|_| lender.state != State::Exited)
             };
             let Some(lenders) = task.lenders.iter().map(lender_level).collect() else {
-                later.push(id);
+                later.push((id, cause));
                 continue;
             };
             let lenders: Vec<u8> = lenders;
@@ -102,7 +109,11 @@ impl Checker<'_> {
                 continue;
             }
             let name = self.name(id);
-            return Err(if level < expected {
+            self.expected = Some(Expected::Level(id, expected));
+            return Err(if level < expected && cause == Cause::Base {
+                let text = format!("{name} keeps level {level}, and its base level is {base}");
+                ("R1", text)
+            } else if level < expected {
                 let text = format!(
                     "{name} keeps level {level}, but its base level and lenders give {expected}: \
                      an inheritance was not given back"

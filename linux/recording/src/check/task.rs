@@ -39,6 +39,8 @@ pub(super) struct Task {
     pub(super) level: Option<u8>,
     /// Its place in the queue of its level, if it is known.
     pub(super) stamp: Option<u64>,
+    /// It came to that place by a new level (R2, I3).
+    pub(super) has_moved: bool,
     /// A wake came during the present poll (W3).
     pub(super) woken: bool,
     /// The coroutines that donate to it, and those to which it donates, once for each wait.
@@ -53,6 +55,7 @@ impl Task {
             base,
             level,
             stamp: None,
+            has_moved: false,
             woken: false,
             lenders: Vec::new(),
             borrowers: Vec::new(),
