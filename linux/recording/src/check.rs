@@ -265,11 +265,13 @@ impl<'a> Checker<'a> {
         if let Some((former, task)) = self.tasks.get(&slot) {
             let (state, generation) = (task.state, *former);
             let former = self.name(Id { slot, generation });
-            if state == State::Exited && generation == step.id.generation {
-                let text = format!("a new coroutine has the identifier of {former}, which exited");
+            let is_gone = state == State::Exited || state == State::Unknown;
+            if is_gone && generation == step.id.generation {
+                let text =
+                    format!("a new coroutine has the identifier of {former}, an earlier one");
                 return Err(("C4", text));
             }
-            if state != State::Exited && state != State::Unknown {
+            if !is_gone {
                 let text = format!("slot {slot} is used again, but {former} has not exited");
                 return Err(("C2", text));
             }

@@ -63,7 +63,7 @@ impl std::error::Error for CutError {}
 /// trace holds for every scheduler that keeps the contract.
 ///
 /// # Errors
-/// Fails if a trace cannot show the scene: two coroutines are polled at the same time or one is
+/// Fails if there are no steps, or if a trace cannot show them: two coroutines are polled at the same time or one is
 /// preempted, coroutines are demoted by their use, one waits in two places at once, or a rule is
 /// broken before the scene.
 pub fn cut(recording: &Recording, steps: Range<usize>, name: &str) -> Result<Scene, CutError> {
@@ -76,6 +76,12 @@ pub fn cut(recording: &Recording, steps: Range<usize>, name: &str) -> Result<Sce
     let beginning = Beginning::find(recording, &ordered, &steps)?;
     let waits = waits::Waits::of(&beginning)?;
     let parts = parts::of(&beginning, &waits)?;
+    if parts.is_empty() {
+        return Err(CutError::at(
+            beginning.first,
+            "there are no steps to cut out",
+        ));
+    }
     Ok(Scene {
         text: text::write(recording, &beginning, &waits, &parts, name),
         steps: beginning.first..beginning.first + beginning.steps.len(),

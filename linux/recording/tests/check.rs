@@ -238,6 +238,17 @@ fn an_identifier_that_is_given_twice_breaks_c4() {
 }
 
 #[test]
+fn an_identifier_of_the_lost_beginning_is_not_given_again() {
+    let mut script = Script::with(&settings(1, 8));
+    script.add(Kind::Spawn, 0, 9).add(Kind::Spawn, 1, 9);
+    for _ in 0..4 {
+        script.add(Kind::Pick, 1, 9).add(Kind::Yield, 1, 9);
+    }
+    script.add(Kind::Wake, 0, 0).add(Kind::Spawn, 0, 9);
+    assert_eq!(broken(&script).0, "C4");
+}
+
+#[test]
 fn a_stale_identifier_breaks_c3() {
     let mut script = Script::new(1);
     script.add(Kind::Spawn, 0, 9).add(Kind::Cancel, 0, 0);

@@ -5,7 +5,7 @@ use crate::check::{Checker, Expected, Known};
 use crate::format::{Id, Kind};
 use crate::order::{Ordered, Step, StepKind};
 use crate::read::Recording;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// The level of a coroutine of which the recording shows none.
@@ -55,8 +55,8 @@ impl<'a> Beginning<'a> {
             checker.step(step).map_err(broken)?;
         }
         let known = |id| checker.known(id);
-        let known: Vec<_> = (all[first..].iter().flat_map(Step::coroutines))
-            .map(|id| (id, known(id)))
+        let known: HashMap<_, _> = (all[first..].iter().flat_map(Step::coroutines))
+            .filter_map(|id| Some((id, known(id)?)))
             .collect();
         let mut end = first;
         let mut broken = None;
@@ -118,8 +118,10 @@ impl<'a> Beginning<'a> {
     }
 
     /// Collects the coroutines that are there already and take part.
-    fn take_coroutines(&mut self, known: &[(Id, Option<Known>)]) {
-        let mut spawned = HashSet::new();
+    fn take_coroutines(&mut self, known: &HashMap<Id, Known>) {
+        let spawns = |step: &&Step| step.kind == StepKind::Of(Kind::Spawn);
+        let spawned = self.steps.iter().filter(spawns).map(|step| step.id);
+        let spawned: HashSet<Id> = spawned.collect();
         let mut seen = HashSet::new();
         let mut waiting = Vec::new();
         let mut ready = Vec::new();
@@ -129,11 +131,10 @@ impl<'a> Beginning<'a> {
         };
         let taking_part = self.steps.iter().flat_map(Step::coroutines);
         for (number, id) in taking_part.chain(should_run).enumerate() {
-            if self.is_spawned(id, &mut spawned) || !seen.insert(id) {
+            if spawned.contains(&id) || !seen.insert(id) {
                 continue;
             }
-            let known = known.iter().find(|(other, _)| *other == id);
-            let known = known.and_then(|(_, known)| *known);
+            let known = known.get(&id).copied();
             let level = known.and_then(|known| known.level);
             let level = level.or_else(|| self.first_level(id));
             let coroutine = |is_ready| Coroutine {
@@ -155,15 +156,6 @@ impl<'a> Beginning<'a> {
         self.coroutines = waiting;
         let ready = ready.into_iter().map(|(_, _, coroutine)| coroutine);
         self.coroutines.extend(ready);
-    }
-
-    /// Tests whether a coroutine is spawned in the scene.
-    fn is_spawned(&self, id: Id, spawned: &mut HashSet<Id>) -> bool {
-        if spawned.is_empty() {
-            let spawns = |step: &&Step| step.kind == StepKind::Of(Kind::Spawn);
-            spawned.extend(self.steps.iter().filter(spawns).map(|step| step.id));
-        }
-        spawned.contains(&id)
     }
 
     fn first_level(&self, id: Id) -> Option<u8> {

@@ -77,6 +77,8 @@ struct Builder<'a> {
     results: HashMap<Id, &'static str>,
     /// The states after the scene, in the order in which the coroutines took part first.
     states: Vec<(Id, &'static str)>,
+    /// Their places there.
+    places: HashMap<Id, usize>,
 }
 
 pub(super) fn of(scene: &Beginning<'_>, waits: &Waits) -> Result<Vec<Part>, CutError> {
@@ -90,6 +92,7 @@ pub(super) fn of(scene: &Beginning<'_>, waits: &Waits) -> Result<Vec<Part>, CutE
         cancelled: HashSet::new(),
         results: HashMap::new(),
         states: Vec::new(),
+        places: HashMap::new(),
     };
     builder.begin();
     for (at, step) in scene.steps.iter().enumerate() {
@@ -112,15 +115,14 @@ impl Builder<'_> {
         } in &self.scene.coroutines
         {
             let locked = self.waits.locked_in(id, None);
-            self.states
-                .push((id, if is_ready { "ready" } else { "blocked" }));
+            self.set_state(id, if is_ready { "ready" } else { "blocked" });
             if is_ready && locked.is_empty() {
                 ready.push(Line::Spawn(id, level));
                 continue;
             }
             // Nothing else is ready while it is polled once.
             self.line(Line::Spawn(id, level));
-            let locks = locked.into_iter().map(Line::Lock);
+            let locks = locked.iter().copied().map(Line::Lock);
             let lines = locks.chain([Line::Block]).collect();
             self.parts.push(Part::Poll(id, lines));
             ready.extend(is_ready.then_some(Line::Wake(id)));
@@ -137,7 +139,9 @@ impl Builder<'_> {
     }
 
     fn set_state(&mut self, id: Id, state: &'static str) {
-        match self.states.iter_mut().find(|(other, _)| *other == id) {
+        let new = self.states.len();
+        let place = *self.places.entry(id).or_insert(new);
+        match self.states.get_mut(place) {
             Some((_, now)) => *now = state,
             None => self.states.push((id, state)),
         }
@@ -147,8 +151,17 @@ impl Builder<'_> {
         Some(self.poll.as_ref()?.id)
     }
 
+    /// Tests whether a coroutine is there, or has been.
+    fn is_named(&self, id: Id) -> bool {
+        self.places.contains_key(&id)
+    }
+
     fn step(&mut self, at: usize, step: &Step) -> Result<(), &'static str> {
         let id = step.id;
+        let is_new = step.kind == StepKind::Of(Kind::Spawn);
+        if step.coroutines().any(|id| self.is_named(id) == is_new) {
+            return Err("it has an identifier for a coroutine and for an earlier one");
+        }
         match step.kind {
             StepKind::Of(Kind::Spawn) => {
                 self.line(Line::Spawn(id, step.level));
@@ -197,7 +210,7 @@ impl Builder<'_> {
         }
         let locks = self.waits.locked_in(step.id, Some(at));
         self.set_state(step.id, "running");
-        let locks = locks.into_iter().map(Line::Lock).collect();
+        let locks = locks.iter().copied().map(Line::Lock).collect();
         self.poll = Some(self.poll_of(step.id, step.ring, locks));
         Ok(())
     }

@@ -51,6 +51,9 @@ pub(super) struct Waits {
     begins: HashMap<usize, usize>,
     /// The ends of donations, and the waits, by the steps.
     ends: HashMap<usize, (usize, End)>,
+    /// The mutexes that a coroutine locks in a poll, by the step that begins the poll; `None` is a
+    /// poll before the scene.
+    locked: HashMap<(Id, Option<usize>), Vec<usize>>,
 }
 
 /// What is known while the steps are gone through.
@@ -108,8 +111,11 @@ impl Waits {
                 wait.kind = WaitKind::Join;
             }
         }
-        for mutex in self.mutexes() {
+        let mutexes: Vec<usize> = self.mutexes().collect();
+        for mutex in mutexes {
             let wait = &self.waits[mutex];
+            let locked = self.locked.entry((wait.holder, wait.holder_pick));
+            locked.or_default().push(mutex);
             let is_there = scene.coroutines.iter().any(|other| other.id == wait.holder);
             if wait.holder_pick.is_none() && !is_there {
                 let reason = "it waits for a coroutine that has not been polled, twice";
@@ -228,13 +234,7 @@ impl Waits {
 
     /// Returns the mutexes that this coroutine locks in the poll that begins with this step; `None`
     /// is a poll before the scene.
-    pub(super) fn locked_in(&self, holder: Id, pick: Option<usize>) -> Vec<usize> {
-        let is_here = |&mutex: &usize| {
-            let wait = &self.waits[mutex];
-            wait.holder == holder && wait.holder_pick == pick
-        };
-        let mut mutexes: Vec<usize> = self.mutexes().filter(is_here).collect();
-        mutexes.sort_by_key(|&mutex| self.waits[mutex].begins);
-        mutexes
+    pub(super) fn locked_in(&self, holder: Id, pick: Option<usize>) -> &[usize] {
+        self.locked.get(&(holder, pick)).map_or(&[], Vec::as_slice)
     }
 }
