@@ -9,6 +9,7 @@ mod command;
 mod cpp;
 mod edge;
 mod format;
+mod fuzz;
 mod gateway;
 mod http;
 mod image;

@@ -17,7 +17,7 @@ use core::fmt;
 
 use corank_model::TRACES;
 
-pub use platform::{Configure, CorePlatform, Drive, Verdict, replay_all, replay_on};
+pub use platform::{Configure, CorePlatform, Drive, LimitMemory, Verdict, replay_all, replay_on};
 pub use served::{Driver, Workers};
 
 /// The result of replaying every trace on each kind of executor.

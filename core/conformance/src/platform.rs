@@ -101,7 +101,11 @@ fn panic_on_purpose() -> ! {
 pub struct CorePlatform {
     inner: Rc<Inner>,
     serve: Serve,
+    limit_memory: Option<LimitMemory>,
 }
+
+/// Lets so many more allocations of this thread succeed, or all again.
+pub type LimitMemory = fn(Option<usize>);
 
 /// What a user of the platform adds to the configuration of each scene's executor.
 pub type Configure = Rc<dyn Fn(Config, &Settings) -> Config>;
@@ -124,6 +128,7 @@ struct Inner {
     coroutines: RefCell<Vec<Coroutine>>,
     script: RefCell<Option<Script>>,
     shared: RefCell<Option<Rc<dyn Shared>>>,
+    limit_memory: Cell<Option<LimitMemory>>,
 }
 
 struct Coroutine {
@@ -163,6 +168,11 @@ impl Inner {
         let me = Id(self.coroutines.borrow().len());
         let polls = Rc::new(Cell::new(0));
         let priority = level.map_or(Some(Priority::DEFAULT), Priority::new);
+        let limit_memory = (self.limit_memory.get()).zip(level.filter(|_| priority.is_none()));
+        let priority = match limit_memory {
+            Some((_, level)) => Priority::new(level & 63),
+            None => priority,
+        };
         let handle = priority.and_then(|priority| {
             let mut body = Box::pin(body(self.clone()));
             let (inner, polls) = (self.clone(), polls.clone());
@@ -173,7 +183,18 @@ impl Inner {
                     false => Poll::Pending,
                 }
             });
-            self.executor().spawn(priority, future).ok()
+            let executor = self.executor();
+            let Some((limit, level)) = limit_memory else {
+                return executor.spawn(priority, future).ok();
+            };
+            limit(Some(usize::from(level & 1)));
+            let spawned = executor.spawn(priority, future);
+            limit(None);
+            // It needed less memory than that.
+            if let Ok(handle) = spawned {
+                executor.cancel(handle.id());
+            }
+            None
         });
         let reply = if handle.is_some() {
             Reply::Done
@@ -393,7 +414,17 @@ impl CorePlatform {
         CorePlatform {
             inner: Rc::default(),
             serve,
+            limit_memory: None,
         }
+    }
+
+    /// Lets memory run out in each spawn at a level that does not exist, which must be refused.
+    ///
+    /// Such a spawn is made at another level, with memory for one allocation or none.
+    #[must_use]
+    pub fn without_memory(mut self, limit: LimitMemory) -> Self {
+        self.limit_memory = Some(limit);
+        self
     }
 }
 
@@ -415,8 +446,10 @@ impl Platform for CorePlatform {
         if let Some(capacity) = settings.capacity {
             config = config.capacity(capacity);
         }
-        let serve = self.serve.clone();
-        drop(core::mem::replace(self, Self::served(serve)));
+        let mut fresh = Self::served(self.serve.clone());
+        fresh.limit_memory = self.limit_memory;
+        fresh.inner.limit_memory.set(self.limit_memory);
+        drop(core::mem::replace(self, fresh));
         self.inner
             .asks
             .set(settings.global == model::Global::Strict);

@@ -15,7 +15,7 @@ const WIDTH: usize = 100;
 /// The workspaces of the repository.
 ///
 /// Each is formatted by itself.
-const WORKSPACES: [&str; 4] = [".", "os", "core/mcu", "linux/scx"];
+const WORKSPACES: [&str; 5] = [".", "os", "core/mcu", "fuzz", "linux/scx"];
 
 /// Checks everything.
 ///

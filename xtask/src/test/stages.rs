@@ -3,8 +3,9 @@
 use super::outcome::Outcome;
 use super::quick::Change;
 use super::{
-    Context, attack, command, cpp, edge, format, gateway, http, image, language, layers, layout,
-    loom, machine, miri, model, net, outside, publish, references, rust, sanitizer, scx, storage,
+    Context, attack, command, cpp, edge, format, fuzz, gateway, http, image, language, layers,
+    layout, loom, machine, miri, model, net, outside, publish, references, rust, sanitizer, scx,
+    storage,
 };
 use crate::repository;
 use anyhow::Result;
@@ -67,6 +68,16 @@ const HOST: &[&str] = &[
     "xtask/",
 ];
 const CORE: &[&str] = &["Cargo.", "core/", "spec/"];
+const FUZZED: &[&str] = &[
+    "core/conformance/",
+    "core/src/",
+    "fuzz/",
+    "linux/recording/src/",
+    "os/http/",
+    "os/kernel/src/elf_loader.rs",
+    "os/kernel/src/fs/",
+    "spec/model/",
+];
 const CPP: &[&str] = &["cpp/", "spec/traces/", "xtask/src/cpp.rs"];
 const EDGE: &[&str] = &["cpp/edge/", "cpp/include/", "cpp/CMake"];
 const SYSTEM: &[&str] = &["core/src/", "os/", "xtask/src/os/"];
@@ -176,6 +187,15 @@ pub(super) const STAGES: &[Stage] = &[
         limit: minutes(15),
         beside_others: true,
         run: loom::test,
+    },
+    Stage {
+        name: "fuzz",
+        about: "kept and changed inputs of the fuzzers: core and model, recordings, FAT, ELF, HTTP",
+        sources: Sources::Path("fuzz/corpus"),
+        reads: FUZZED,
+        limit: minutes(10),
+        beside_others: true,
+        run: fuzz::test,
     },
     Stage {
         name: "sanitizer",

@@ -1,0 +1,3 @@
+//! The kernel's devices: a disk in memory.
+
+pub(crate) mod disk;
