@@ -76,7 +76,7 @@ fn written(bytes: &[u8]) -> Vec<u8> {
     let bytes = words.iter();
     let bytes = bytes.flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
     let bytes = bytes.collect();
-    // SAFETY: it was leaked above, and the writer, a copy of which no thread has, is not used any more.
+    // SAFETY: it was leaked above, and the writer is not used any more.
     drop(unsafe { Box::from_raw(std::ptr::from_ref(words).cast_mut()) });
     bytes
 }

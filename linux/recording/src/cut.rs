@@ -3,7 +3,7 @@
 //! A trace knows one worker, whose polls follow each other. It has spawns, wakes, new levels,
 //! cancellations and the ends of polls as the recording has them. What a coroutine has waited for
 //! is in a recording only if it has donated its level. Then it becomes the join of a coroutine, or
-//! a mutex, whichever ends the donation in the same way. All other waits are a `block` and a `wake`.
+//! a mutex, whichever ends the donation in the same way. Other waits are a `block` and a `wake`.
 //!
 //! 1. `begin` finds a moment at which the scene can begin: no coroutine is polled, and none
 //!    donates. It has what the check knows of all coroutines then.
@@ -63,9 +63,9 @@ impl std::error::Error for CutError {}
 /// trace holds for every scheduler that keeps the contract.
 ///
 /// # Errors
-/// Fails if there are no steps, or if a trace cannot show them: two coroutines are polled at the same time or one is
-/// preempted, coroutines are demoted by their use, one waits in two places at once, or a rule is
-/// broken before the scene.
+/// Fails if there are no steps, or if a trace cannot show them: two coroutines are polled at the
+/// same time or one is preempted, coroutines are demoted by their use, one waits in two places at
+/// once, or a rule is broken before the scene.
 pub fn cut(recording: &Recording, steps: Range<usize>, name: &str) -> Result<Scene, CutError> {
     let settings = &recording.header.settings;
     if settings.demotes {
