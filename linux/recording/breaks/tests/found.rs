@@ -10,6 +10,8 @@ extern crate corank_breaks as corank;
 
 #[path = "../../tests/common/mod.rs"]
 mod common;
+#[path = "../../../../core/conformance/src/held.rs"]
+mod held;
 #[path = "../../../../core/conformance/src/platform.rs"]
 #[allow(
     dead_code,
