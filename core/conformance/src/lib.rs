@@ -12,13 +12,28 @@ mod platform;
 mod primitives;
 mod served;
 
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::fmt;
 
+use corank::Config;
 use corank_model::TRACES;
 
-pub use platform::{Configure, CorePlatform, Drive, LimitMemory, Verdict, replay_all, replay_on};
+pub use platform::{Configure, CorePlatform, LimitMemory, Verdict, replay_all, replay_on};
 pub use served::{Driver, Workers};
+
+/// Starts a platform's loop with an executor of this configuration, for one scene.
+pub type Drive = Rc<dyn Fn(Config) -> Rc<dyn Driver>>;
+
+impl CorePlatform {
+    /// Creates the platform, whose executors run in a platform's own loop.
+    #[must_use]
+    pub fn driven(drive: Drive) -> Self {
+        Self::served(Rc::new(move |config, _| {
+            served::Served::Driven(drive(config))
+        }))
+    }
+}
 
 /// The result of replaying every trace on each kind of executor.
 #[derive(Clone, Debug)]

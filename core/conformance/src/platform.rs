@@ -14,7 +14,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use super::primitives::{Got, Held, Shared, primitives};
-use super::served::{Driver, Handle, Served, Workers};
+use super::served::{Handle, Served, Workers};
 use corank::{
     Config, CoroutineId, Demotion, JoinError, Policy, Priority, Step, SystemView, yield_now,
 };
@@ -110,15 +110,8 @@ pub type LimitMemory = fn(Option<usize>);
 /// What a user of the platform adds to the configuration of each scene's executor.
 pub type Configure = Rc<dyn Fn(Config, &Settings) -> Config>;
 
-/// Starts a platform's loop with an executor of this configuration, for one scene.
-pub type Drive = Rc<dyn Fn(Config) -> Rc<dyn Driver>>;
-
-/// How the executor of a scene is made, and what polls its coroutines.
-#[derive(Clone)]
-enum Serve {
-    By(Workers, Configure),
-    Driven(Drive),
-}
+/// Makes the executor of a scene, with what polls its coroutines.
+type Serve = Rc<dyn Fn(Config, &Settings) -> Served>;
 
 #[derive(Default)]
 struct Inner {
@@ -401,16 +394,13 @@ impl CorePlatform {
     /// Creates the platform, whose executors `configure` may let an observer watch.
     #[must_use]
     pub fn configured(workers: Workers, configure: Configure) -> Self {
-        Self::served(Serve::By(workers, configure))
+        Self::served(Rc::new(move |config, settings| {
+            Served::new(configure(config, settings), workers)
+        }))
     }
 
-    /// Creates the platform, whose executors run in a platform's own loop.
-    #[must_use]
-    pub fn driven(drive: Drive) -> Self {
-        Self::served(Serve::Driven(drive))
-    }
-
-    fn served(serve: Serve) -> Self {
+    /// Creates the platform, whose executors `serve` makes.
+    pub(crate) fn served(serve: Serve) -> Self {
         CorePlatform {
             inner: Rc::default(),
             serve,
@@ -453,10 +443,7 @@ impl Platform for CorePlatform {
         self.inner
             .asks
             .set(settings.global == model::Global::Strict);
-        let executor = match &self.serve {
-            Serve::By(workers, configure) => Served::new(configure(config, settings), *workers),
-            Serve::Driven(drive) => Served::Driven(drive(config)),
-        };
+        let executor = (self.serve)(config, settings);
         *self.inner.shared.borrow_mut() = Some(primitives(settings, &executor));
         *self.inner.executor.borrow_mut() = Some(Rc::new(executor));
     }
