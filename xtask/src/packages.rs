@@ -57,6 +57,11 @@ pub(crate) const TOOLS: &[Tool] = &[
         purpose: "compiles spin's verifier",
     },
     Tool {
+        program: "make",
+        package: "make",
+        purpose: "builds the library that loads the kernel's scheduler",
+    },
+    Tool {
         program: "g++",
         package: "g++",
         purpose: "compiles the tests of the C++ library",
