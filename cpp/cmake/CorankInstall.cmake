@@ -12,8 +12,9 @@ install(DIRECTORY include/corank DESTINATION include)
 install(DIRECTORY mcu/board mcu/hal DESTINATION share/corank/mcu)
 install(
   FILES cmake/corank-config.cmake cmake/CorankFirmware.cmake cmake/arm-none-eabi-gcc.cmake cmake/arm-none-eabi-clang.cmake
-        ${CMAKE_CURRENT_BINARY_DIR}/corank-config-version.cmake
+        cmake/riscv32-gcc.cmake cmake/riscv32-clang.cmake ${CMAKE_CURRENT_BINARY_DIR}/corank-config-version.cmake
   DESTINATION share/corank/cmake)
+install(DIRECTORY cmake/freestanding DESTINATION share/corank/cmake)
 install(DIRECTORY template DESTINATION share/corank PATTERN build EXCLUDE)
 # A copy of the installed template finds this installation.
 install(CODE "
