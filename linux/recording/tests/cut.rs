@@ -5,27 +5,17 @@ mod common;
 mod recorder;
 
 use common::{Script, id};
-use corank::Config;
 use corank_conformance::{CorePlatform, Workers};
-use corank_model::{Model, Settings, StepKind, TRACES, Trace, replay};
+use corank_model::{Model, StepKind, TRACES, Trace, replay};
 use corank_recording::{Kind, Recording, Scene, cut};
-use recorder::Recorder;
-use std::cell::RefCell;
 use std::ops::Range;
-use std::rc::Rc;
 
 const WHOLE: Range<usize> = 0..usize::MAX;
 
 /// Replays a trace on the core, and returns what was recorded and the failure.
 fn record(trace: &Trace) -> (Recording, Option<String>) {
-    let recorders: Rc<RefCell<Vec<&'static Recorder>>> = Rc::default();
-    let scenes = recorders.clone();
-    let watch = move |config: Config, scene: &Settings| {
-        let recorder: &'static Recorder = Box::leak(Box::new(Recorder::new(scene)));
-        scenes.borrow_mut().push(recorder);
-        config.observer(recorder)
-    };
-    let mut platform = CorePlatform::configured(Workers::One, Rc::new(watch));
+    let (watch, recorders) = recorder::watch();
+    let mut platform = CorePlatform::configured(Workers::One, watch);
     let failure = replay(trace, &mut platform).err();
     let recording = recorders.borrow().last().expect("a scene").read();
     (recording, failure.map(|failure| failure.to_string()))

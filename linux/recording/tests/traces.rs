@@ -4,28 +4,17 @@ mod common;
 #[path = "common/recorder.rs"]
 mod recorder;
 
-use corank::Config;
 use corank_conformance::{CorePlatform, Workers};
-use corank_model::{Settings, TRACES, Trace, replay};
+use corank_model::{TRACES, Trace, replay};
 use corank_recording::check;
-use recorder::Recorder;
-use std::cell::RefCell;
-use std::rc::Rc;
 
 /// Replays all traces, and returns how many steps were checked.
 fn check_all(workers: Workers) -> usize {
-    let recorders: Rc<RefCell<Vec<&'static Recorder>>> = Rc::default();
     let mut steps = 0;
     for (name, text) in TRACES.iter() {
         let trace = Trace::parse(name, text).expect("the traces are well-formed");
-        let scenes = recorders.clone();
-        let watch = move |config: Config, scene: &Settings| {
-            // An executor refers to its observer as long as the program runs.
-            let recorder: &'static Recorder = Box::leak(Box::new(Recorder::new(scene)));
-            scenes.borrow_mut().push(recorder);
-            config.observer(recorder)
-        };
-        let mut platform = CorePlatform::configured(workers, Rc::new(watch));
+        let (watch, recorders) = recorder::watch();
+        let mut platform = CorePlatform::configured(workers, watch);
         let result = replay(&trace, &mut platform);
         assert!(result.is_ok(), "{name}: {result:?}");
         drop(platform);

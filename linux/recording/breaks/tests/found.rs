@@ -31,15 +31,13 @@ mod recorder;
 )]
 mod served;
 
-use corank::{BREAKS, Config, broken};
-use corank_model::{Expected, Model, Settings, StepKind, TRACES, Trace, replay};
+use corank::{BREAKS, broken};
+use corank_model::{Expected, Model, StepKind, TRACES, Trace, replay};
 use corank_recording::{Recording, check, cut};
 use platform::CorePlatform;
 use recorder::Recorder;
 use served::Workers;
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 
 /// The most scenes of one break that are cut out and replayed.
 const SCENES: usize = 3;
@@ -57,15 +55,8 @@ struct Said {
 
 /// Replays a trace while a break holds, and returns what was recorded and whether it passed.
 fn record(trace: &Trace, workers: Workers, number: Option<usize>) -> (Vec<Recording>, bool) {
-    let recorders: Rc<RefCell<Vec<&'static Recorder>>> = Rc::default();
-    let scenes = recorders.clone();
-    let watch = move |config: Config, scene: &Settings| {
-        // An executor refers to its observer as long as the program runs.
-        let recorder: &'static Recorder = Box::leak(Box::new(Recorder::new(scene)));
-        scenes.borrow_mut().push(recorder);
-        config.observer(recorder)
-    };
-    let mut platform = CorePlatform::configured(workers, Rc::new(watch));
+    let (watch, recorders) = recorder::watch();
+    let mut platform = CorePlatform::configured(workers, watch);
     broken::choose(number);
     let passed = replay(trace, &mut platform).is_ok();
     drop(platform);

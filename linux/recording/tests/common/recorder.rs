@@ -1,9 +1,11 @@
 //! Records the executor of one scene of a trace.
 
 use super::common::{self, Script};
-use corank::{CoroutineId, Exit, Observer, Priority};
+use corank::{Config, CoroutineId, Exit, Observer, Priority};
 use corank_model::{Policy, Settings};
 use corank_recording::{Id, Kind, Recording};
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Mutex;
 
 /// Records the executor of one scene, in which one thread at a time acts.
@@ -13,6 +15,22 @@ struct State {
     script: Script,
     /// The coroutine whose poll has ended, until it is known how.
     ended: Option<CoroutineId>,
+}
+
+/// The recorders of a platform's scenes, in their order.
+pub(crate) type Recorders = Rc<RefCell<Vec<&'static Recorder>>>;
+
+/// Returns what gives each scene of a platform a recorder, and where these are.
+pub(crate) fn watch() -> (Rc<dyn Fn(Config, &Settings) -> Config>, Recorders) {
+    let recorders = Recorders::default();
+    let scenes = recorders.clone();
+    let watch = move |config: Config, scene: &Settings| {
+        // An executor refers to its observer as long as the program runs.
+        let recorder: &'static Recorder = Box::leak(Box::new(Recorder::new(scene)));
+        scenes.borrow_mut().push(recorder);
+        config.observer(recorder)
+    };
+    (Rc::new(watch), recorders)
 }
 
 fn target(id: CoroutineId) -> Id {
