@@ -66,11 +66,10 @@ pub mod time;
 mod token;
 mod waiter;
 mod waker;
-mod yielding;
 
 pub use corank::{
     JoinError, LEVELS, Levels, Priority, PriorityOutOfRange, Relaxed, SpawnError, State, Step,
-    SystemView,
+    SystemView, YieldNow, yield_now,
 };
 pub use corank_mcu_macros::{main, task};
 pub use executor::{Executor, InterruptExecutor, priority, state};
@@ -79,7 +78,6 @@ pub use policy::{Bounded, Choose, Strict};
 pub use scheduler::{cancel, current, reprioritize, wake};
 pub use task::{CoroutineId, TaskStorage};
 pub use token::{SendSpawner, Spawner, Token};
-pub use yielding::{YieldNow, yield_now};
 
 /// Runs `act` with interrupts masked.
 #[inline(always)]
