@@ -49,10 +49,7 @@ void corank_guard_stack() {
 
 #if !defined(__riscv)
 
-[[gnu::used, noreturn]] static void report_overflow() {
-  corank::port::fatal(
-      "corank: the stack has overflowed: see what takes it, or give the coroutines' slots less");
-}
+[[gnu::used, noreturn]] static void report_overflow() { corank::port::fatal(stack::overflow); }
 
 // The stack is full, so the handler begins at its top again.
 [[gnu::naked, gnu::weak]] void mem_manage_handler() {

@@ -16,6 +16,10 @@ namespace stack {
 // What the start-up code writes where no function has been yet.
 inline constexpr uint32_t paint = 0xC0'4A'4B'ED;
 
+// What the program says when the guard was written to.
+inline constexpr char overflow[] =
+    "corank: the stack has overflowed: see what takes it, or give the coroutines' slots less";
+
 // Returns the bytes that are left for the stack. The linker checks that they are at least `STACK`
 // of corank_firmware().
 inline size_t size() {

@@ -21,13 +21,11 @@ CORANK_HANDLER(external_handler);
 
 // What the processor cannot execute ends the program. `cause`, `at` and `value` are mcause, mepc
 // and mtval. A firmware may define another one. It begins at the top of the stack.
-[[gnu::weak, noreturn]] void exception_handler(uint32_t cause, uintptr_t at, uintptr_t value) {
+[[gnu::weak, noreturn]] void exception_handler(uint32_t cause, [[maybe_unused]] uintptr_t at,
+                                               uintptr_t value) {
   constexpr uint32_t store_access_fault = 7;
   const auto guard = reinterpret_cast<uintptr_t>(_stack_guard);
-  if (cause == store_access_fault && value - guard < 128)
-    corank::port::fatal(
-        "corank: the stack has overflowed: see what takes it, or give the coroutines' slots less");
-  (void)at;
+  if (cause == store_access_fault && value - guard < 128) corank::port::fatal(stack::overflow);
   corank::port::fatal("corank: the processor cannot execute an instruction: see mcause and mepc");
 }
 

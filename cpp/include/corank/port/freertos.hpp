@@ -17,8 +17,7 @@
 #include "FreeRTOS.h"
 #include "task.h"
 
-// The hook of fatal(): as for the Cortex-M.
-extern "C" [[noreturn]] [[gnu::weak]] void corank_fatal(const char* message);
+#include "fatal.hpp"
 
 namespace corank::port {
 
@@ -57,14 +56,6 @@ inline void poke() {
   BaseType_t should_switch = pdFALSE;
   vTaskNotifyGiveFromISR(task, &should_switch);
   portYIELD_FROM_ISR(should_switch);
-}
-
-// Calls the hook with a message, and stops the system without one.
-[[noreturn, gnu::cold, gnu::noinline]] inline void fatal(const char* message) {
-  if (corank_fatal != nullptr) corank_fatal(message);
-  taskDISABLE_INTERRUPTS();
-  for (;;) {
-  }
 }
 
 }  // namespace corank::port

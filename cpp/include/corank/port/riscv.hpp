@@ -1,14 +1,13 @@
-// The port for 32-bit RISC-V in machine mode. mstatus.MIE masks interrupts.
+// The port for RISC-V in machine mode; 32 bits are tested. mstatus.MIE masks interrupts.
 #pragma once
 
 #include <stdint.h>
 
-// The hook of fatal(): as for the Cortex-M.
-extern "C" [[noreturn]] [[gnu::weak]] void corank_fatal(const char* message);
+#include "fatal.hpp"
 
 namespace corank::port {
 
-using saved = uint32_t;
+using saved = uintptr_t;
 inline constexpr bool parallel = false;
 // Every RISC-V instruction set has a branch for tail calls. GCC makes none below -O2. No macro
 // tells that level, so define CORANK_TAIL_CALLS as 0 there, for the whole program; the CMake
@@ -36,16 +35,5 @@ inline constexpr bool tail_calls = true;
 [[gnu::always_inline]] inline void wait() { asm volatile("wfi" ::: "memory"); }
 
 [[gnu::always_inline]] inline void poke() {}
-
-#if defined(CORANK_FATAL_MESSAGES) && CORANK_FATAL_MESSAGES == 0
-// Traps. The program has no texts of messages.
-[[noreturn, gnu::always_inline]] inline void fatal(const char*) { __builtin_trap(); }
-#else
-// Calls the hook with a message, and traps without one.
-[[noreturn, gnu::cold, gnu::noinline]] inline void fatal(const char* message) {
-  if (corank_fatal != nullptr) corank_fatal(message);
-  __builtin_trap();
-}
-#endif
 
 }  // namespace corank::port
