@@ -208,15 +208,8 @@ fn cpp_sizes(builds: &[(&str, &str)], listener: &mut Listener) -> Result<()> {
             } else {
                 model
             };
-            let (none, one) = (of(without, 0, 0)?, of(model, 1, 0)?);
-            let (two, ten) = (of(model, 2, 0)?, of(model, 10, 0)?);
-            let mut parts = vec![
-                ("text", two.text),
-                ("data", two.data),
-                ("bss", two.bss),
-                ("first-coroutine", one.flash() - none.flash()),
-                ("ram-per-coroutine", (ten.ram() - two.ram()) / 8),
-            ];
+            let none = of(without, 0, 0)?;
+            let mut parts = common_parts(none, |tasks| of(model, tasks, 0))?;
             if model == "corank" {
                 let (first, fifth) = (of(model, 1, 1)?, of(model, 1, 5)?);
                 parts.push(("next-call", (fifth.flash() - first.flash()) / 4));
@@ -236,23 +229,33 @@ fn cpp_sizes(builds: &[(&str, &str)], listener: &mut Listener) -> Result<()> {
     Ok(())
 }
 
+/// Returns the sizes that firmware of every model has: of two tasks, and what more tasks add to that
+/// of `none`.
+fn common_parts(
+    none: Sections,
+    mut of: impl FnMut(u32) -> Result<Sections>,
+) -> Result<Vec<(&'static str, u64)>> {
+    let (one, two, ten) = (of(1)?, of(2)?, of(10)?);
+    Ok(vec![
+        ("text", two.text),
+        ("data", two.data),
+        ("bss", two.bss),
+        ("first-coroutine", one.flash() - none.flash()),
+        ("ram-per-coroutine", (ten.ram() - two.ram()) / 8),
+    ])
+}
+
 /// Measures the same parts of this library's firmware on RISC-V.
 fn riscv_sizes(compiler: &str, opt: &str, listener: &mut Listener) -> Result<()> {
     let folder = build(RISC_V, compiler, opt, &mut listener.progress)?;
     let of = |tasks: u32, calls: u32| {
         Sections::of(&folder.join(format!("size-corank-{tasks}-{calls}.elf")))
     };
-    let (none, one, two, ten) = (of(0, 0)?, of(1, 0)?, of(2, 0)?, of(10, 0)?);
+    let mut parts = common_parts(of(0, 0)?, |tasks| of(tasks, 0))?;
     let (first, fifth) = (of(1, 1)?, of(1, 5)?);
+    parts.push(("next-call", (fifth.flash() - first.flash()) / 4));
     let model = format!("corank{}", RISC_V.suffix);
-    for (part, bytes) in [
-        ("text", two.text),
-        ("data", two.data),
-        ("bss", two.bss),
-        ("first-coroutine", one.flash() - none.flash()),
-        ("ram-per-coroutine", (ten.ram() - two.ram()) / 8),
-        ("next-call", (fifth.flash() - first.flash()) / 4),
-    ] {
+    for (part, bytes) in parts {
         listener
             .samples
             .push(sample(&model, compiler, opt, part, bytes));
@@ -282,10 +285,11 @@ const RUST_BUILDS: [(&str, &str); 2] = [("3", "O3"), ("s", "Os")];
 
 /// Measures the same parts of the firmware in Rust, `core/mcu/src/bin/size.rs`.
 fn rust_sizes(model: &str, level: &str, opt: &str, listener: &mut Listener) -> Result<()> {
-    let mut of = |tasks: &str| {
+    let mut of = |tasks: u32| {
+        let tasks = tasks.to_string();
         let environment = [
             ("CORANK_SIZE_MODEL", model),
-            ("CORANK_SIZE_TASKS", tasks),
+            ("CORANK_SIZE_TASKS", tasks.as_str()),
             ("CARGO_PROFILE_RELEASE_OPT_LEVEL", level),
         ];
         let built = firmware::build_with(
@@ -296,14 +300,8 @@ fn rust_sizes(model: &str, level: &str, opt: &str, listener: &mut Listener) -> R
         )?;
         Sections::of(&built)
     };
-    let (none, one, two, ten) = (of("0")?, of("1")?, of("2")?, of("10")?);
-    for (part, bytes) in [
-        ("text", two.text),
-        ("data", two.data),
-        ("bss", two.bss),
-        ("first-coroutine", one.flash() - none.flash()),
-        ("ram-per-coroutine", (ten.ram() - two.ram()) / 8),
-    ] {
+    let none = of(0)?;
+    for (part, bytes) in common_parts(none, of)? {
         listener
             .samples
             .push(sample(model, "rustc", opt, part, bytes));
