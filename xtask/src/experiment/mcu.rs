@@ -229,8 +229,8 @@ fn cpp_sizes(builds: &[(&str, &str)], listener: &mut Listener) -> Result<()> {
     Ok(())
 }
 
-/// Returns the sizes that firmware of every model has: of two tasks, and what more tasks add to that
-/// of `none`.
+/// Returns the sizes that firmware of every model has: of two tasks, and what more tasks add to
+/// that of `none`.
 fn common_parts(
     none: Sections,
     mut of: impl FnMut(u32) -> Result<Sections>,

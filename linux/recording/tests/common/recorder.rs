@@ -20,8 +20,11 @@ struct State {
 /// The recorders of a platform's scenes, in their order.
 pub(crate) type Recorders = Rc<RefCell<Vec<&'static Recorder>>>;
 
+/// What a platform does with the configuration of each scene.
+type Configure = Rc<dyn Fn(Config, &Settings) -> Config>;
+
 /// Returns what gives each scene of a platform a recorder, and where these are.
-pub(crate) fn watch() -> (Rc<dyn Fn(Config, &Settings) -> Config>, Recorders) {
+pub(crate) fn watch() -> (Configure, Recorders) {
     let recorders = Recorders::default();
     let scenes = recorders.clone();
     let watch = move |config: Config, scene: &Settings| {
